@@ -1,0 +1,1 @@
+"""Oracles: every formula once more, in numpy float64, written from the paper and never importing llmstack."""

@@ -1,0 +1,36 @@
+"""Named tolerances of the tests, each with the reason for its size. A test uses one of these, never a literal."""
+
+from __future__ import annotations
+
+EXACT = 0.0
+"""The same numbers in the same order: resume, replay, state round trips."""
+
+F64_ATOL = 1e-12
+"""Two float64 computations of one formula in a different order (about 1e4 roundings of 1e-16)."""
+
+F64_RTOL = 1e-10
+"""The same for numbers far from 1."""
+
+F32_ATOL = 1e-5
+"""A float32 kernel against a float64 oracle on values of order 1 (a few hundred roundings of 6e-8)."""
+
+F32_RTOL = 1e-5
+"""The same for numbers far from 1."""
+
+GRADIENT_ATOL = 1e-5
+"""A float32 gradient against the oracle's analytic gradient, for losses of order 1."""
+
+FINITE_DIFFERENCE_ATOL = 1e-7
+"""Central differences in float64 with step 1e-5: truncation 1e-10 of the third derivative, rounding 1e-11, margin."""
+
+LOGP_MATCH_ATOL = 1e-4
+"""Log-probabilities of one policy from two different float32 graphs (cached decoding against the training graph)."""
+
+ON_POLICY_ATOL = 1e-6
+"""log ratio and KL of a policy with itself, from one graph: zero up to the last float32 bits."""
+
+EQUIVALENCE_ATOL = 1e-5
+"""One training step reached in two ways (packed or not, accumulated or not, one process or two) in float32."""
+
+STANDARD_ERRORS = 3.0
+"""A sampled mean may lie this many standard errors from its expectation (seeded, so the test never flickers)."""
