@@ -1,0 +1,38 @@
+"""The reward model's loss on preference pairs."""
+
+from __future__ import annotations
+
+from mindspore import Tensor, nn, ops
+
+
+class PairwiseLoss(nn.Cell):
+    """sum_b -log sigmoid(c_b - r_b - m_b) + centering (c_b + r_b)^2.
+
+    Bradley-Terry (Ouyang et al. 2022, equation 1) with a required lead m (Touvron et al. 2023, Llama 2, equation 2)
+    and a term that keeps scores near zero (Eisenstein et al. 2023, section 2.2).
+
+    Args:
+        centering: weight of the squared sum of a pair's scores; 0 leaves it out of the graph.
+    """
+
+    def __init__(self, centering: float = 0.0) -> None:
+        super().__init__()
+        self.centering = centering
+        # -log sigmoid(x) = softplus(-x): finite for any score, and its gradient at a tie is -1/2
+        self.softplus = ops.Softplus()
+
+    def construct(self, chosen_B: Tensor, rejected_B: Tensor, margin_B: Tensor) -> tuple[Tensor, Tensor]:
+        """Sum the loss of the pairs.
+
+        Args:
+            chosen_B: (B,) float32, scores of the better answers.
+            rejected_B: (B,) float32, scores of the worse answers.
+            margin_B: (B,) float32, by how much the better one should lead; 0 for a plain pair.
+
+        Returns:
+            ``(loss_sum, count)``: scalars float32; count is the number of pairs B.
+        """
+        loss_B = self.softplus(rejected_B + margin_B - chosen_B)
+        if self.centering > 0.0:
+            loss_B = loss_B + self.centering * ops.square(chosen_B + rejected_B)
+        return ops.reduce_sum(loss_B), ops.reduce_sum(ops.ones_like(chosen_B))

@@ -1,0 +1,1 @@
+"""Whole models on the shared decoder trunk, and their Hugging Face folders."""

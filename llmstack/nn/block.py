@@ -1,0 +1,45 @@
+"""One layer of the decoder."""
+
+from __future__ import annotations
+
+from mindspore import Tensor, nn
+
+from llmstack.config.model import ModelConfig
+from llmstack.nn.attention import GroupedQueryAttention
+from llmstack.nn.mlp import SwiGLU
+from llmstack.nn.norm import RMSNorm
+
+
+class DecoderBlock(nn.Cell):
+    """Pre-norm residual layer: x + attention(norm(x)), then x + mlp(norm(x)) (Xiong et al. 2020, table 1).
+
+    Args:
+        config: the model's sizes.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.attention_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.attention = GroupedQueryAttention(
+            config.hidden_size,
+            config.num_attention_heads,
+            num_kv_heads=config.num_key_value_heads,
+            head_dim=config.head_dim,
+        )
+        self.mlp_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.mlp = SwiGLU(config.hidden_size, config.intermediate_size)
+
+    def construct(self, hidden_ND: Tensor, cos_B1TE: Tensor, sin_B1TE: Tensor, mask: Tensor) -> Tensor:
+        """Apply the layer.
+
+        Args:
+            hidden_ND: (B*T, D) float32, residual stream.
+            cos_B1TE: (B, 1, T, E) float32 from :class:`~llmstack.nn.rotary.RotaryEmbedding`.
+            sin_B1TE: (B, 1, T, E) float32, first half negated.
+            mask: (B, 1, T, T) in the form of :func:`llmstack.nn.kernels.attention_mask`.
+
+        Returns:
+            (B*T, D) float32.
+        """
+        hidden_ND = hidden_ND + self.attention(self.attention_norm(hidden_ND), cos_B1TE, sin_B1TE, mask)
+        return hidden_ND + self.mlp(self.mlp_norm(hidden_ND))

@@ -1,0 +1,58 @@
+"""The trunk every model stands on: embedding, blocks, final norm."""
+
+from __future__ import annotations
+
+import mindspore as ms
+from mindspore import Parameter, Tensor, nn, ops
+
+from llmstack.config.model import ModelConfig
+from llmstack.nn import kernels
+from llmstack.nn.block import DecoderBlock
+from llmstack.nn.norm import RMSNorm
+from llmstack.nn.rotary import RotaryEmbedding
+
+
+class Decoder(nn.Cell):
+    """Token embedding, L decoder blocks and a final norm. The mask and the angles are made once and shared by all blocks.
+
+    Args:
+        config: the model's sizes; ``vocab_size`` must be set.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.hidden_size = config.hidden_size
+        self.embedding = Parameter(ops.zeros((config.vocab_size, config.hidden_size), ms.float32), name="embedding")
+        self.mask = kernels.attention_mask()
+        self.rotary = RotaryEmbedding(config.head_dim, config.max_position_embeddings, config.rope_theta)
+        self.blocks = nn.CellList([DecoderBlock(config) for _ in range(config.num_hidden_layers)])
+        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+    def embed(self, tokens_BT: Tensor) -> Tensor:
+        """Rows of the embedding matrix.
+
+        Args:
+            tokens_BT: (B, T) int32.
+
+        Returns:
+            (B*T, D) float32.
+        """
+        return ops.gather(self.embedding, ops.reshape(tokens_BT, (-1,)), 0)
+
+    def construct(self, tokens_BT: Tensor, positions_BT: Tensor, segments_BT: Tensor) -> Tensor:
+        """Run every block.
+
+        Args:
+            tokens_BT: (B, T) int32 token ids.
+            positions_BT: (B, T) int32, place of each token in its document.
+            segments_BT: (B, T) int32, document of each token within its row, 0 for padding.
+
+        Returns:
+            (B, T, D) float32, normalised.
+        """
+        mask = self.mask(segments_BT)
+        cos_B1TE, sin_B1TE = self.rotary(positions_BT)
+        hidden_ND = self.embed(tokens_BT)
+        for block in self.blocks:
+            hidden_ND = block(hidden_ND, cos_B1TE, sin_B1TE, mask)
+        return ops.reshape(self.norm(hidden_ND), tokens_BT.shape + (self.hidden_size,))

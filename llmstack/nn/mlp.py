@@ -1,0 +1,36 @@
+"""Gated feed-forward."""
+
+from __future__ import annotations
+
+import mindspore as ms
+from mindspore import Parameter, Tensor, nn, ops
+
+from llmstack.nn import kernels
+
+
+class SwiGLU(nn.Cell):
+    """down(silu(gate(x)) * up(x)) without biases (Shazeer 2020, equation 6); gate and up are one matmul.
+
+    Args:
+        hidden_size: width D.
+        intermediate_size: width F.
+    """
+
+    def __init__(self, hidden_size: int, intermediate_size: int) -> None:
+        super().__init__()
+        self.gate_up = Parameter(ops.zeros((2 * intermediate_size, hidden_size), ms.float32), name="gate_up")
+        self.down = Parameter(ops.zeros((hidden_size, intermediate_size), ms.float32), name="down")
+        self.project_in = ops.MatMul(transpose_b=True)
+        self.project_out = ops.MatMul(transpose_b=True)
+        self.kernel = kernels.swiglu()
+
+    def construct(self, hidden_ND: Tensor) -> Tensor:
+        """Transform every token by itself.
+
+        Args:
+            hidden_ND: (B*T, D) float32.
+
+        Returns:
+            (B*T, D) float32.
+        """
+        return self.project_out(self.kernel(self.project_in(hidden_ND, self.gate_up)), self.down)
