@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 from mindspore import Tensor, nn, ops
+
+from llmstack.nn import kernels
 
 
 class MaskedCrossEntropy(nn.Cell):
@@ -17,8 +20,8 @@ class MaskedCrossEntropy(nn.Cell):
     def __init__(self, z_loss: float = 0.0) -> None:
         super().__init__()
         self.z_loss = z_loss
-        self.log_softmax = ops.LogSoftmax(-1)
-        self.pick = ops.GatherD()
+        self.token_nll = kernels.token_nll()
+        self.temperature = Tensor(np.ones(1, np.float32))
 
     def construct(self, logits_NV: Tensor, labels_N: Tensor, mask_N: Tensor) -> tuple[Tensor, Tensor]:
         """Sum the loss of the trained tokens.
@@ -31,9 +34,7 @@ class MaskedCrossEntropy(nn.Cell):
         Returns:
             ``(loss_sum, count)``: scalars float32; count is the sum of the mask.
         """
-        index_N1 = ops.expand_dims(labels_N, 1)
-        loss_N = -ops.reshape(self.pick(self.log_softmax(logits_NV), 1, index_N1), (-1,))
+        loss_N, log_z_N, _ = self.token_nll(logits_NV, labels_N, self.temperature)
         if self.z_loss > 0.0:
-            log_z_N = loss_N + ops.reshape(self.pick(logits_NV, 1, index_N1), (-1,))
             loss_N = loss_N + self.z_loss * ops.square(log_z_N)
         return ops.reduce_sum(loss_N * mask_N), ops.reduce_sum(mask_N)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mindspore import Tensor, nn, ops
 
+from llmstack.nn import kernels
+
 
 class TokenLogProbs(nn.Cell):
     """log softmax(z / T)[label] and the entropy of softmax(z / T), token by token.
@@ -14,9 +16,7 @@ class TokenLogProbs(nn.Cell):
 
     def __init__(self) -> None:
         super().__init__()
-        self.log_softmax = ops.LogSoftmax(-1)
-        self.pick = ops.GatherD()
-        self.sum = ops.ReduceSum()
+        self.token_nll = kernels.token_nll()
 
     def construct(self, logits_NV: Tensor, labels_N: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:
         """Score each token.
@@ -24,11 +24,10 @@ class TokenLogProbs(nn.Cell):
         Args:
             logits_NV: (N, V) float32.
             labels_N: (N,) int32, the token that was drawn.
-            temperature: scalar float32, above 0.
+            temperature: scalar or (1,) float32, above 0.
 
         Returns:
             ``(logp_N, entropy_N)``: (N,) float32 each, in nats.
         """
-        logp_NV = self.log_softmax(logits_NV / temperature)
-        logp_N = ops.reshape(self.pick(logp_NV, 1, ops.expand_dims(labels_N, 1)), (-1,))
-        return logp_N, -self.sum(ops.exp(logp_NV) * logp_NV, -1)
+        nll_N, _, entropy_N = self.token_nll(logits_NV, labels_N, ops.reshape(temperature, (1,)))
+        return -nll_N, entropy_N

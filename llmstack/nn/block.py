@@ -29,17 +29,17 @@ class DecoderBlock(nn.Cell):
         self.mlp_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.mlp = SwiGLU(config.hidden_size, config.intermediate_size)
 
-    def construct(self, hidden_ND: Tensor, cos_B1TE: Tensor, sin_B1TE: Tensor, mask: Tensor) -> Tensor:
+    def construct(self, hidden_ND: Tensor, cos: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
         """Apply the layer.
 
         Args:
             hidden_ND: (B*T, D) float32, residual stream.
-            cos_B1TE: (B, 1, T, E) float32 from :class:`~llmstack.nn.rotary.RotaryEmbedding`.
-            sin_B1TE: (B, 1, T, E) float32, first half negated.
-            mask: (B, 1, T, T) in the form of :func:`llmstack.nn.kernels.attention_mask`.
+            cos: (B*T, E/2) float32 from :class:`~llmstack.nn.rotary.RotaryEmbedding`.
+            sin: (B*T, E/2) float32 from the same.
+            mask: which tokens see which, from :func:`llmstack.nn.kernels.attention_mask`.
 
         Returns:
             (B*T, D) float32.
         """
-        hidden_ND = hidden_ND + self.attention(self.attention_norm(hidden_ND), cos_B1TE, sin_B1TE, mask)
+        hidden_ND = hidden_ND + self.attention(self.attention_norm(hidden_ND), cos, sin, mask)
         return hidden_ND + self.mlp(self.mlp_norm(hidden_ND))

@@ -13,7 +13,7 @@ from llmstack.nn.rotary import RotaryEmbedding
 
 
 class Decoder(nn.Cell):
-    """Token embedding, L decoder blocks and a final norm. The mask and the angles are made once and shared by all blocks.
+    """Token embedding, L decoder blocks and a final norm; mask and angles are made once and shared by all blocks.
 
     Args:
         config: the model's sizes; ``vocab_size`` must be set.
@@ -51,8 +51,8 @@ class Decoder(nn.Cell):
             (B, T, D) float32, normalised.
         """
         mask = self.mask(segments_BT)
-        cos_B1TE, sin_B1TE = self.rotary(positions_BT)
+        cos, sin = self.rotary(positions_BT)
         hidden_ND = self.embed(tokens_BT)
         for block in self.blocks:
-            hidden_ND = block(hidden_ND, cos_B1TE, sin_B1TE, mask)
+            hidden_ND = block(hidden_ND, cos, sin, mask)
         return ops.reshape(self.norm(hidden_ND), tokens_BT.shape + (self.hidden_size,))
