@@ -1,0 +1,1 @@
+"""Numpy batches for training: sources, tokenizer, chat templates, packing and the loader. Never imports MindSpore."""

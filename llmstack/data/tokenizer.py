@@ -1,0 +1,383 @@
+"""The tokenizer of a recipe: text to ids, conversations to ids with the mask of what the assistant wrote."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import tokenizers
+
+from llmstack.data.bpe import train_bpe
+from llmstack.data.chat import CHATML, ChatTemplate
+from llmstack.data.records import Message, record_texts
+from llmstack.data.tokenizer_files import TEMPLATE_FILE, dump_json, read_folder, token_text
+from llmstack.errors import DataError
+from llmstack.registry import SOURCES
+
+if TYPE_CHECKING:
+    from llmstack.config.data import TokenizerConfig
+
+
+class EncodedChat(NamedTuple):
+    """A conversation as tokens.
+
+    Attributes:
+        ids: token ids of the whole conversation.
+        assistant_mask: as long as ``ids``; 1 where the assistant has to produce the token (its text and the token
+            that ends its turn), 0 on prompts, role headers and the line break behind the ending token.
+    """
+
+    ids: list[int]
+    assistant_mask: list[int]
+
+
+class Tokenizer:
+    """A `tokenizers` model, its special tokens and its chat template.
+
+    Args:
+        backend: the tokenizers model; its padding and truncation are switched off.
+        settings: content of ``tokenizer_config.json``; names ``eos_token`` and, when there are any, ``pad_token``
+            and ``bos_token``.
+        template: the chat template, or None.
+        extra_eos_ids: further ids that end an answer (from ``generation_config.json``).
+
+    Attributes:
+        vocab_size: largest id + 1.
+        pad_id: id that fills rows (the end-of-text id when the tokenizer has no pad). Nothing is ever found by it.
+        eos_id: id that ends a document.
+        eos_ids: every id that ends an answer, ``eos_id`` first.
+        prefix_ids: ids the tokenizer puts in front of a document (a BOS, mostly none).
+    """
+
+    def __init__(
+        self,
+        backend: tokenizers.Tokenizer,
+        settings: dict[str, Any],
+        template: str | None,
+        *,
+        extra_eos_ids: Sequence[int] = (),
+        where: str = "tokenizer",
+    ) -> None:
+        backend.no_padding()
+        backend.no_truncation()
+        self._backend, self._settings, self._where = backend, dict(settings), where
+        self._settings.pop("chat_template", None)
+        self._extra_eos_ids = tuple(extra_eos_ids)
+        self.vocab_size = max(backend.get_vocab(with_added_tokens=True).values()) + 1
+        self._special = {t.content: i for i, t in backend.get_added_tokens_decoder().items() if t.special}
+        self._names = {
+            key: token_text(value)
+            for key, value in self._settings.items()
+            if key.endswith("_token") and token_text(value)
+        }
+        self.eos_id = self._named_id("eos_token")
+        self.pad_id = self._named_id("pad_token") if "pad_token" in self._names else self.eos_id
+        self.prefix_ids = self._find_prefix()
+        self._template = None if template is None else ChatTemplate(template, self._names, where=f"{where} template")
+        self._turn_end = self._find_turn_end()
+        ends = [self.eos_id, *([] if self._turn_end is None else [self._special[self._turn_end]]), *extra_eos_ids]
+        self.eos_ids: tuple[int, ...] = tuple(dict.fromkeys(ends))
+
+    def _named_id(self, name: str) -> int:
+        token = self._names.get(name)
+        found = None if token is None else self._backend.token_to_id(token)
+        if found is None:
+            raise DataError(
+                f"{self._where}: expected an {name} that is in the vocabulary, got {token!r}. "
+                f"Set {name} in tokenizer_config.json."
+            )
+        return found
+
+    def _find_prefix(self) -> tuple[int, ...]:
+        """What the post-processor puts first, e.g. a BOS; an ending token it may put last is left to the caller."""
+        plain = self._backend.encode("x", add_special_tokens=False).ids
+        full = self._backend.encode("x", add_special_tokens=True).ids
+        start = next((i for i in range(len(full)) if full[i : i + len(plain)] == plain), 0)
+        return tuple(full[:start])
+
+    def _find_turn_end(self) -> str | None:
+        """Text of the special token the template writes behind an assistant's text; None without one."""
+        if self._template is None:
+            return None
+        probe = "QZX"
+        try:
+            text = self._template.render(
+                (Message("user", "a"), Message("assistant", probe)), add_generation_prompt=False
+            )
+        except DataError:
+            return None
+        tail = text.rpartition(probe)[2].lstrip()
+        fitting = [token for token in self._special if tail.startswith(token)]
+        return max(fitting, key=len, default=None)
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text; nothing is added. Control tokens written out in the text become their ids.
+
+        Args:
+            text: any text.
+
+        Returns:
+            Its ids.
+        """
+        return self._backend.encode(text, add_special_tokens=False).ids
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """``encode`` of many texts, on all cores.
+
+        Args:
+            texts: any texts.
+
+        Returns:
+            The ids of each.
+        """
+        return [item.ids for item in self._backend.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def decode(self, ids: Sequence[int], *, skip_special: bool = True) -> str:
+        """Text of token ids.
+
+        Args:
+            ids: token ids.
+            skip_special: leave control tokens out.
+
+        Returns:
+            The text; bytes that are not UTF-8 become U+FFFD.
+        """
+        return self._backend.decode([int(i) for i in ids], skip_special_tokens=skip_special)
+
+    @property
+    def has_template(self) -> bool:
+        """Whether conversations can be encoded."""
+        return self._template is not None
+
+    @property
+    def template(self) -> ChatTemplate:
+        """The chat template.
+
+        Raises:
+            DataError: the tokenizer has none.
+        """
+        if self._template is None:
+            raise DataError(f"{self._where}: expected a chat template, got none. Set `tokenizer.chat_template`.")
+        return self._template
+
+    def render(self, messages: Sequence[Message], *, add_generation_prompt: bool) -> str:
+        """A conversation as the text the model reads.
+
+        Args:
+            messages: the turns.
+            add_generation_prompt: end with the opening of an assistant turn.
+
+        Returns:
+            The text, control tokens written out.
+        """
+        return self.template.render(messages, add_generation_prompt=add_generation_prompt)
+
+    def encode_chat(self, messages: Sequence[Message], *, where: str = "messages") -> EncodedChat:
+        """A conversation as ids, and which of them the assistant has to produce.
+
+        Args:
+            messages: the turns.
+            where: where they come from, for messages.
+
+        Returns:
+            Ids (equal to ``apply_chat_template(tokenize=True)``) and the assistant mask.
+
+        Raises:
+            DataError: a turn holds a control token, or the template does not fit.
+        """
+        return self.encode_chats([messages], wheres=[where])[0]
+
+    def encode_chats(self, conversations: Sequence[Sequence[Message]], *, wheres: Sequence[str]) -> list[EncodedChat]:
+        """``encode_chat`` of many conversations, on all cores.
+
+        Args:
+            conversations: the turns of each.
+            wheres: where each comes from, for messages.
+
+        Returns:
+            Ids and assistant mask of each.
+        """
+        template = self.template
+        if self._turn_end is None:
+            raise DataError(
+                f"{self._where}: expected a chat template that ends the assistant's turn with a special token of the "
+                "tokenizer, got one that does not: a model trained on it never stops. Set `tokenizer.chat_template`."
+            )
+        for messages, where in zip(conversations, wheres, strict=True):
+            self._refuse_control_tokens(messages, where)
+        rendered = [template.assistant_spans(messages, self._turn_end) for messages in conversations]
+        encoded = self._backend.encode_batch([text for text, _ in rendered], add_special_tokens=False)
+        return [
+            EncodedChat(item.ids, _mask(item.offsets, spans))
+            for item, (_, spans) in zip(encoded, rendered, strict=True)
+        ]
+
+    def encode_prompt(self, messages: Sequence[Message], *, where: str = "prompt") -> list[int]:
+        """The ids a model is given to answer a conversation: it ends with the opening of the assistant's turn.
+
+        Args:
+            messages: the turns so far.
+            where: where they come from, for messages.
+
+        Returns:
+            Token ids.
+        """
+        return self.encode_prompts([messages], wheres=[where])[0]
+
+    def encode_prompts(self, conversations: Sequence[Sequence[Message]], *, wheres: Sequence[str]) -> list[list[int]]:
+        """``encode_prompt`` of many conversations, on all cores.
+
+        Args:
+            conversations: the turns of each.
+            wheres: where each comes from, for messages.
+
+        Returns:
+            Token ids of each.
+        """
+        for messages, where in zip(conversations, wheres, strict=True):
+            self._refuse_control_tokens(messages, where)
+        return self.encode_batch([self.render(messages, add_generation_prompt=True) for messages in conversations])
+
+    def _refuse_control_tokens(self, messages: Sequence[Message], where: str) -> None:
+        """A control token inside a turn would end it or open another: nobody may write one but the template."""
+        for message in messages:
+            for token in self._special:
+                if token in message.content:
+                    raise DataError(
+                        f"{where}: expected {message.role} text without control tokens, got {token!r} in it. "
+                        "Remove it from the text."
+                    )
+
+    def save(self, folder: str | Path) -> None:
+        """Write the folder transformers' ``AutoTokenizer`` and ``Tokenizer.load`` read.
+
+        Args:
+            folder: made when it does not exist; gets ``tokenizer.json``, ``tokenizer_config.json``,
+                ``special_tokens_map.json`` and, with a template, ``chat_template.jinja``.
+        """
+        for name, text in self._files().items():
+            path = Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+    def _files(self) -> dict[str, str]:
+        files = {
+            "tokenizer.json": self._backend.to_str(pretty=True),
+            "tokenizer_config.json": dump_json(self._settings),
+            "special_tokens_map.json": dump_json(self._names),
+        }
+        if self._template is not None:
+            files[TEMPLATE_FILE] = self._template.source
+        return files
+
+    def fingerprint(self) -> str:
+        """A sha256 over everything that decides what a text or a conversation becomes.
+
+        Returns:
+            64 hex digits.
+        """
+        digest = hashlib.sha256(repr(self._extra_eos_ids).encode())
+        for name, text in sorted(self._files().items()):
+            digest.update(f"{name}\0{text}\0".encode())
+        return digest.hexdigest()
+
+    @classmethod
+    def load(cls, folder: str | Path, *, template: str | None = None) -> Tokenizer:
+        """Read a tokenizer folder.
+
+        Args:
+            folder: holds ``tokenizer.json`` and ``tokenizer_config.json``.
+            template: a chat template that replaces the folder's own.
+
+        Returns:
+            The tokenizer.
+
+        Raises:
+            DataError: a file is missing or damaged, or there is no end-of-text token.
+        """
+        files = read_folder(Path(folder))
+        return cls(
+            files.backend,
+            files.settings,
+            template or files.template,
+            extra_eos_ids=files.eos_ids,
+            where=str(folder),
+        )
+
+
+def _mask(offsets: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> list[int]:
+    """1 for each token that begins inside a span.
+
+    A token that begins in the prompt and reaches into the answer counts as prompt: the model is never asked for it
+    when it generates. Where the prompt's ids are a prefix of the whole conversation's no token reaches across.
+    """
+    mask, index = [0] * len(offsets), 0
+    for position, (start, end) in enumerate(offsets):
+        while index < len(spans) and start >= spans[index][1]:
+            index += 1
+        if index == len(spans):
+            break
+        mask[position] = int(start >= spans[index][0] and end > start)
+    return mask
+
+
+def build_tokenizer(config: TokenizerConfig, *, seed: int, cache_dir: str | Path | None = None) -> Tokenizer:
+    """Make the recipe's tokenizer.
+
+    A template path in ``chat_template`` always wins; ``chatml`` (the default) gives way to the template a folder
+    tokenizer brings along.
+
+    Args:
+        config: the recipe's ``tokenizer``.
+        seed: the recipe's seed, for the source a BPE is trained on.
+        cache_dir: where a trained tokenizer is kept; it is used again when config, seed and every text are the same.
+
+    Returns:
+        The tokenizer.
+
+    Raises:
+        DataError: a file is missing or damaged, or there is nothing to train on.
+    """
+    own = None if config.chat_template == "chatml" else _read_template(config.chat_template)
+    if config.kind == "folder":
+        if config.path is None:
+            raise DataError("tokenizer.path: expected a tokenizer folder for kind folder, got null. Set it.")
+        tokenizer = Tokenizer.load(config.path, template=own)
+        return tokenizer if tokenizer.has_template else Tokenizer.load(config.path, template=CHATML)
+    if config.data is None or config.vocab_size is None:
+        raise DataError("tokenizer: expected data and vocab_size for kind bpe, got null. Set both.")
+    records = SOURCES.get(config.data.source)(config.data, seed=seed).records()
+    texts = [text for record in records for text in record_texts(record)]
+    if not texts:
+        raise DataError("tokenizer.data: expected text to train on, got an empty data set. Check its path and split.")
+    template = own or CHATML
+    if cache_dir is None:
+        return Tokenizer(*train_bpe(texts, config.vocab_size), template)
+    return _cached(texts, config.vocab_size, template, Path(cache_dir))
+
+
+def _cached(texts: Sequence[str], vocab_size: int, template: str, folder: Path) -> Tokenizer:
+    digest = hashlib.sha256(f"{tokenizers.__version__}\0{vocab_size}\0{template}\0".encode())
+    for text in texts:
+        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    key, key_file = digest.hexdigest(), folder / "key.txt"
+    if key_file.is_file() and key_file.read_text(encoding="utf-8") == key:
+        return Tokenizer.load(folder)
+    tokenizer = Tokenizer(*train_bpe(texts, vocab_size), template)
+    key_file.unlink(missing_ok=True)
+    tokenizer.save(folder)
+    # the key comes last: a run killed in between trains again instead of reading half a folder
+    key_file.write_text(key, encoding="utf-8")
+    return tokenizer
+
+
+def _read_template(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(
+            f"tokenizer.chat_template: expected chatml or a Jinja file, got {path!r} ({error.strerror}). "
+            "Correct the path."
+        ) from error
