@@ -1,0 +1,66 @@
+"""The exceptions a user can meet, and the one form their messages take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class LlmstackError(Exception):
+    """Base of every error llmstack raises on purpose."""
+
+
+class UserError(LlmstackError, ValueError):
+    """The input is wrong and the user can put it right: exit status 2, no traceback."""
+
+
+class DataError(UserError):
+    """A data file, a record or a tokenizer does not fit what the stage needs."""
+
+
+class RunFolderError(UserError):
+    """The run folder cannot be used: not writable, in use by another run, or damaged."""
+
+
+class RunHalted(LlmstackError):
+    """A training run stopped itself on purpose (a limit of the recipe was passed): exit status 1."""
+
+
+class Interrupted(LlmstackError):
+    """A signal ended the run after a checkpoint was saved: exit status 128 + the signal's number.
+
+    Args:
+        signal_number: 2 for SIGINT (status 130), 15 for SIGTERM (status 143).
+        message: what was saved and how to go on.
+    """
+
+    def __init__(self, signal_number: int, message: str) -> None:
+        self.signal_number = signal_number
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with a recipe.
+
+    Attributes:
+        path: dotted path of the key, e.g. ``stages.policy.kl.beta``.
+        message: what was expected, what was found and what to change.
+        where: ``file:line`` of the value, or the words ``command line``; empty when unknown.
+    """
+
+    path: str
+    message: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        """One line: ``path: message (where)``."""
+        return f"{self.path}: {self.message}" + (f" ({self.where})" if self.where else "")
+
+
+class ConfigError(UserError):
+    """A recipe that cannot be run; carries every problem found, not just the first."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
