@@ -1,0 +1,154 @@
+"""Checks that need more than one part of a recipe, or the disk. Each returns its problems; none stops the others."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from llmstack.config.base import Strict
+from llmstack.config.markers import ModelRef, PathRef
+from llmstack.config.model import ModelConfig
+from llmstack.config.data import TokenizerConfig
+from llmstack.config.provenance import Origins
+from llmstack.config.recipe import RecipeConfig
+from llmstack.config.stages import PpoConfig, StageConfig
+from llmstack.config.walk import Visit, visit
+from llmstack.errors import Problem
+from llmstack.registry import STAGES, did_you_mean
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What of a recipe could be decoded; None or absent where it could not.
+
+    Attributes:
+        tree: the plain tree.
+        model: the architecture.
+        tokenizer: the tokenizer.
+        stages: name -> options, in order.
+    """
+
+    tree: Mapping[str, Any]
+    model: ModelConfig | None
+    tokenizer: TokenizerConfig | None
+    stages: Mapping[str, StageConfig]
+
+
+def check(parts: Parts, origins: Origins) -> list[Problem]:
+    """Runs every check.
+
+    Args:
+        parts: the recipe, as far as it could be decoded.
+        origins: where its values came from.
+
+    Returns:
+        The problems found, each with its path and origin.
+    """
+    found = [*_check_references(parts), *_check_paths(parts), *_check_vocabulary(parts), *_check_lengths(parts)]
+    return [Problem(path, message, origins.find(path)) for path, message in found]
+
+
+def _check_references(parts: Parts) -> Iterator[tuple[str, str]]:
+    """Every mark ModelRef names an earlier stage that makes a fitting model, or a model folder."""
+    stages = parts.tree.get("stages")
+    if not isinstance(stages, Mapping):
+        return
+    names = [str(name) for name in stages]
+    for seen in visit(RecipeConfig, parts.tree):
+        mark = next((mark for mark in seen.marks if isinstance(mark, ModelRef)), None)
+        if mark is None or not isinstance(seen.value, str):
+            continue
+        current = seen.path.split(".")[1]
+        earlier = names[: names.index(current)]
+        message = _reference_problem(seen.value, mark, current, earlier, stages)
+        if message:
+            yield seen.path, message
+
+
+def _reference_problem(
+    name: str, mark: ModelRef, current: str, earlier: list[str], stages: Mapping[str, Any]
+) -> str | None:
+    wanted = " or ".join(kind.replace("_", " ") for kind in mark.accepts)
+    fitting = [stage for stage in earlier if _produces(stages[stage]) in (*mark.accepts, None)]
+    expected = (
+        f"expected an earlier stage that makes a {wanted} ({', '.join(fitting) or 'there is none'}) or a model folder"
+    )
+    if name in fitting or (name not in stages and Path(name, "config.json").is_file()):
+        return None
+    if name in earlier:
+        return f"{expected}, got {name!r}, a stage that makes a {str(_produces(stages[name])).replace('_', ' ')}. Name another."
+    if name in stages:
+        what = "this stage itself" if name == current else "a later stage"
+        return f"{expected}, got {name!r}, {what}. Move that stage above this one, or name another."
+    if Path(name).is_dir():
+        return f"{expected}, got {name!r}, a folder without config.json. Name the folder that holds config.json."
+    return f"{expected}, got {name!r}. {did_you_mean(name, fitting) or 'Check the name, or the path of the folder.'}"
+
+
+def _produces(stage: Any) -> str | None:
+    """What kind of model a stage makes; None when its kind is not known."""
+    kind = stage.get("kind") if isinstance(stage, Mapping) else None
+    if not isinstance(kind, str) or kind not in STAGES:
+        return None
+    return str((STAGES.config(kind) or StageConfig).produces)
+
+
+def _check_paths(parts: Parts) -> Iterator[tuple[str, str]]:
+    """Every mark PathRef leads to something on this machine."""
+    for seen in visit(RecipeConfig, parts.tree):
+        mark = next((mark for mark in seen.marks if isinstance(mark, PathRef)), None)
+        if mark is None or not isinstance(seen.value, str) or seen.value == mark.unless:
+            continue
+        if mark.kind == "folder" and not Path(seen.value).is_dir():
+            yield seen.path, f"expected an existing folder, got {seen.value!r}. {_from_here()}"
+        if mark.kind == "files" and not glob.glob(seen.value, recursive=True):
+            other = f"{mark.unless!r} or " if mark.unless else ""
+            yield (
+                seen.path,
+                f"expected {other}an existing file or a glob that matches some, got {seen.value!r}. {_from_here()}",
+            )
+
+
+def _from_here() -> str:
+    return f"Check the path; it counts from {Path.cwd()}."
+
+
+def _check_vocabulary(parts: Parts) -> Iterator[tuple[str, str]]:
+    """The embedding has a row for each token."""
+    if parts.model is None or parts.tokenizer is None:
+        return
+    rows, tokens = parts.model.vocab_size, parts.tokenizer.vocab_size
+    if rows is not None and tokens is not None and rows < tokens:
+        yield (
+            "model.vocab_size",
+            f"expected at least tokenizer.vocab_size ({tokens}), got {rows}. Raise it, or write null to take the tokenizer's.",
+        )
+
+
+def _check_lengths(parts: Parts) -> Iterator[tuple[str, str]]:
+    """No row is longer than the model's context."""
+    if parts.model is None:
+        return
+    context = parts.model.max_position_embeddings
+    fix = "Shorten it, or raise model.max_position_embeddings."
+    for name, stage in parts.stages.items():
+        seq_len = getattr(stage, "seq_len", None)
+        if isinstance(seq_len, int) and seq_len > context:
+            yield (
+                f"stages.{name}.seq_len",
+                f"expected at most model.max_position_embeddings ({context}), got {seq_len}. {fix}",
+            )
+        if isinstance(stage, PpoConfig):
+            longest = stage.prompt_buckets[-1] + stage.response_len
+            if longest > context:
+                yield (
+                    f"stages.{name}.response_len",
+                    f"expected the last of prompt_buckets and response_len together at most "
+                    f"model.max_position_embeddings ({context}), got {stage.prompt_buckets[-1]} + {stage.response_len} = "
+                    f"{longest}. {fix}",
+                )

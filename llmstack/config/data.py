@@ -1,0 +1,86 @@
+"""Data sources and the tokenizer. A source's own options live in a class its registry entry names."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+from typing_extensions import Self, TypeAlias
+
+from llmstack.config.base import Strict, reject
+from llmstack.config.markers import Files, Folder, PathRef
+from llmstack.config.named import NameIn, Registered
+from llmstack.registry import SOURCES
+
+
+class SourceConfig(Strict):
+    """Base of every source's options; subclasses add theirs."""
+
+    source: Annotated[str, NameIn(SOURCES)]
+    """Name in the source registry."""
+
+
+class TextFileConfig(SourceConfig):
+    """Plain text files, one document a file or one a blank-line-separated block."""
+
+    path: Files
+    """A file or a glob, relative to the working directory."""
+    split_documents: Literal["file", "blank_line"] = "file"
+    """What one document is."""
+
+
+class JsonlConfig(SourceConfig):
+    """One JSON object a line."""
+
+    path: Files
+    """A file or a glob, relative to the working directory."""
+    record: Literal["text", "prompt_response", "messages", "preference", "prompt"]
+    """Which record kind each line holds."""
+    fields: dict[str, str] = Field(default_factory=dict)
+    """Maps our field names to the file's, e.g. ``{prompt: question, response: answer}``."""
+
+
+class StdlibConfig(SourceConfig):
+    """The Python standard library's own documentation, read with ``ast`` on this machine."""
+
+    split: Literal["train", "policy", "eval"]
+    """train: seen by SFT and the reward model; policy: prompts kept for PPO; eval: never trained on."""
+    limit: int | None = Field(default=None, gt=0)
+    """Keep the first N records after the seeded shuffle; null keeps all."""
+
+
+AnySource: TypeAlias = Annotated[SourceConfig, Registered(SOURCES, "source")]
+"""Options of any registered source."""
+
+
+class TokenizerConfig(Strict):
+    """A byte-level BPE trained for this recipe, or one read from a folder."""
+
+    kind: Literal["bpe", "folder"]
+    """bpe: train on ``data``; folder: read ``path``."""
+    vocab_size: int | None = Field(default=None, ge=262)
+    """bpe: size including the 256 bytes and the special tokens."""
+    data: AnySource | None = None
+    """bpe: what to train on."""
+    path: Folder | None = None
+    """folder: a Hugging Face tokenizer folder (tokenizer.json, tokenizer_config.json)."""
+    chat_template: Annotated[str, PathRef("files", unless="chatml")] = "chatml"
+    """``chatml`` or a path to a Jinja file; ``folder`` tokenizers keep their own when they have one."""
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> Self:
+        needed, foreign = {"bpe": (("vocab_size", "data"), ("path",)), "folder": (("path",), ("vocab_size", "data"))}[
+            self.kind
+        ]
+        problems = {
+            key: f"expected a value because `kind` is {self.kind}, got nothing. Add `{key}:`."
+            for key in needed
+            if getattr(self, key) is None
+        }
+        problems |= {
+            key: f"expected nothing because `kind` is {self.kind}, got a value. Remove it, or change `kind`."
+            for key in foreign
+            if getattr(self, key) is not None
+        }
+        reject(self, problems)
+        return self

@@ -1,0 +1,153 @@
+"""From a recipe's name to a checked, frozen configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from llmstack.config.checks import Parts, check
+from llmstack.config.compose import compose_recipe
+from llmstack.config.data import TokenizerConfig
+from llmstack.config.model import ModelConfig
+from llmstack.config.paths import find_recipe
+from llmstack.config.problems import problems_of
+from llmstack.config.provenance import DEFAULT, Origins
+from llmstack.config.recipe import AnyStage, RecipeConfig
+from llmstack.errors import ConfigError, Problem, UserError
+from llmstack.plugins import load_plugins
+
+
+@dataclass(frozen=True)
+class LoadedRecipe:
+    """A recipe that can be run.
+
+    Attributes:
+        config: the frozen configuration.
+        resolved: the same as plain JSON-able data with every default filled in; it is itself a recipe.
+        origins: dotted path of each leaf -> ``file:line``, ``command line``, ``default`` or ``inherited from <path>``.
+        path: the recipe's file.
+    """
+
+    config: RecipeConfig
+    resolved: dict[str, Any]
+    origins: dict[str, str]
+    path: Path
+
+
+def load_recipe(recipe: str, overrides: Sequence[str] = ()) -> LoadedRecipe:
+    """Composes, decodes and checks a recipe. Reads files, loads its plugins, writes nothing.
+
+    Args:
+        recipe: a path, or the name of a shipped recipe.
+        overrides: ``key=value`` arguments in Hydra's grammar.
+
+    Returns:
+        The configuration with the origin of each value.
+
+    Raises:
+        UserError: there is no such recipe.
+        ConfigError: something is wrong with it; carries every problem that could be found.
+    """
+    path = find_recipe(recipe)
+    composed = compose_recipe(path, overrides)
+    tree, origins = composed.tree, composed.origins
+    problems = [*composed.problems, *_load_plugins(tree, path, origins)]
+    _inherit_optim(tree, origins)
+    config, parts, found = _decode(tree, origins)
+    failed = {problem.path for problem in problems}
+    problems += [problem for problem in found if problem.path not in failed]
+    problems += check(parts, origins)
+    if problems or config is None:
+        raise ConfigError(problems)
+    resolved = config.model_dump(mode="json", by_alias=True)
+    return LoadedRecipe(config, resolved, _leaf_origins(resolved, origins), path)
+
+
+def _load_plugins(tree: Mapping[str, Any], path: Path, origins: Origins) -> list[Problem]:
+    """Imports the plugins before anything is decoded, because they may register what the recipe names."""
+    names = tree.get("plugins")
+    if not isinstance(names, list):
+        return []
+    problems = []
+    for index, name in enumerate(names):
+        if isinstance(name, str):
+            try:
+                load_plugins([name], folder=path.parent)
+            except UserError as error:
+                problems.append(Problem(f"plugins.{index}", str(error), origins.find(f"plugins.{index}")))
+    return problems
+
+
+def _inherit_optim(tree: Mapping[str, Any], origins: Origins) -> None:
+    """Puts each stage's own ``optim`` keys on top of the recipe's."""
+    shared, stages = tree.get("optim"), tree.get("stages")
+    if not isinstance(shared, dict) or not isinstance(stages, dict):
+        return
+    for name, stage in stages.items():
+        if isinstance(stage, dict) and isinstance(stage.setdefault("optim", {}), dict):
+            _fill(stage["optim"], shared, f"stages.{name}.optim", "optim", origins)
+
+
+def _fill(own: dict[str, Any], shared: dict[str, Any], path: str, source: str, origins: Origins) -> None:
+    for key, value in shared.items():
+        below, above = f"{path}.{key}", f"{source}.{key}"
+        if isinstance(value, dict) and isinstance(own.setdefault(key, {}), dict):
+            _fill(own[key], value, below, above, origins)
+        elif key not in own:
+            own[key] = deepcopy(value)
+            origins.inherit(below, above)
+
+
+def _decode(tree: dict[str, Any], origins: Origins) -> tuple[RecipeConfig | None, Parts, list[Problem]]:
+    """Decodes the whole; when that fails, decodes each part by itself so that the rest can still be checked."""
+    try:
+        config = RecipeConfig.model_validate(tree)
+        return config, Parts(tree, config.model, config.tokenizer, config.stages), []
+    except ValidationError as error:
+        problems = _without_inherited(problems_of(error, RecipeConfig, tree, origins), origins)
+    stages = tree.get("stages")
+    decoded = {
+        str(name): stage
+        for name, value in (stages.items() if isinstance(stages, dict) else ())
+        if (stage := _attempt(AnyStage, value)) is not None
+    }
+    parts = Parts(
+        tree, _attempt(ModelConfig, tree.get("model")), _attempt(TokenizerConfig, tree.get("tokenizer")), decoded
+    )
+    return None, parts, problems
+
+
+def _attempt(kind: Any, value: Any) -> Any:
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError:
+        return None
+
+
+def _without_inherited(problems: list[Problem], origins: Origins) -> list[Problem]:
+    """A mistake in the recipe's ``optim`` shows once, not again in each stage that inherits it."""
+    paths = {problem.path for problem in problems}
+
+    def repeats(problem: Problem) -> bool:
+        head, _, rest = problem.path.partition(".optim")
+        inside = head.startswith("stages.") and head.count(".") == 1 and problem.path != head
+        return inside and f"optim{rest}" in paths and not origins.sets(problem.path)
+
+    return [problem for problem in problems if not repeats(problem)]
+
+
+def _leaf_origins(value: Any, origins: Origins, path: str = "", inside: str = DEFAULT) -> dict[str, str]:
+    where = origins.get(path) or inside
+    if isinstance(value, (dict, list)) and value:
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        inside = where if isinstance(value, list) else DEFAULT
+        found: dict[str, str] = {}
+        for key, child in items:
+            found |= _leaf_origins(child, origins, f"{path}.{key}" if path else str(key), inside)
+        return found
+    return {path: where}

@@ -1,0 +1,101 @@
+"""Pydantic types whose allowed values come from a registry, plugins included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from llmstack.config.base import raise_at
+from llmstack.registry import Registry, unknown_name
+
+
+@dataclass(frozen=True)
+class Registered:
+    """Marks options whose class depends on a name inside them: ``Annotated[Base, Registered(STAGES, "kind")]``.
+
+    The value's ``key`` is looked up when a recipe is decoded, so a plugin imported before that counts. Problems inside
+    the options keep their own dotted path.
+
+    Attributes:
+        registry: where the name is looked up.
+        key: the key that holds the name.
+    """
+
+    registry: Registry[Any]
+    key: str
+
+    def model(self, name: str, base: type[BaseModel]) -> type[BaseModel]:
+        """The class of the options of a registered name; ``base`` when the entry has none of its own."""
+        return self.registry.config(name) or base
+
+    def __get_pydantic_core_schema__(self, source: type[BaseModel], handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Decodes with the class the registry names; a decoded instance passes."""
+
+        def decode(value: Any) -> Any:
+            if isinstance(value, source):
+                return value
+            if not isinstance(value, Mapping):
+                raise PydanticCustomError(
+                    "llmstack",
+                    "{text}",
+                    {
+                        "text": f"expected a mapping with the key `{self.key}`, got {value!r}. Write `{self.key}: <name>`."
+                    },
+                )
+            if self.key not in value:
+                names = ", ".join(self.registry.names())
+                text = f"expected a {self.registry.noun} ({names}), got nothing. Add `{self.key}:`."
+                raise_at(source.__name__, {(self.key,): text}, value)
+            name = value[self.key]
+            if not isinstance(name, str) or name not in self.registry:
+                text = unknown_name(self.registry.noun, name, self.registry.names())
+                raise_at(source.__name__, {(self.key,): text}, value)
+            return self.model(name, source).model_validate(value)
+
+        return core_schema.no_info_plain_validator_function(
+            decode, metadata={"pydantic_js_functions": [lambda _schema, js: self._json_schema(source, js)]}
+        )
+
+    def _json_schema(self, base: type[BaseModel], handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """One ``if name then options`` rule a registered name: editors then complain about the right branch."""
+        rules = [
+            {
+                "if": {"properties": {self.key: {"const": name}}, "required": [self.key]},
+                "then": handler(self.model(name, base).__pydantic_core_schema__),
+            }
+            for name in self.registry.names()
+        ]
+        key = {"enum": list(self.registry.names()), "description": f"The {self.registry.noun}."}
+        return {"type": "object", "required": [self.key], "properties": {self.key: key}, "allOf": rules}
+
+
+@dataclass(frozen=True)
+class NameIn:
+    """Marks a text that must be a registered name: ``Annotated[str, NameIn(MODELS)]``.
+
+    Attributes:
+        registry: where the name is looked up.
+    """
+
+    registry: Registry[Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Checks the name when a recipe is decoded, so a plugin imported before that counts."""
+
+        def check(value: Any) -> str:
+            if not isinstance(value, str) or value not in self.registry:
+                text = unknown_name(self.registry.noun, value, self.registry.names())
+                raise PydanticCustomError("llmstack", "{text}", {"text": text})
+            return value
+
+        return core_schema.no_info_plain_validator_function(
+            check,
+            metadata={
+                "pydantic_js_functions": [lambda _schema, _js: {"type": "string", "enum": list(self.registry.names())}]
+            },
+        )

@@ -1,0 +1,66 @@
+"""Optimizer and learning-rate schedule."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+from typing_extensions import Self, TypeAlias
+
+from llmstack.config.base import Strict, reject
+from llmstack.config.named import NameIn
+from llmstack.config.quantity import StepCount
+from llmstack.registry import OPTIMIZERS, SCHEDULES
+
+MomentDecay: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
+
+
+class ScheduleConfig(Strict):
+    """Learning rate as a fraction of ``optim.lr`` over the optimizer steps of a stage."""
+
+    name: Annotated[str, NameIn(SCHEDULES)]
+    """Name in the schedule registry: constant, linear, cosine, wsd."""
+    warmup: StepCount
+    """Optimizer steps of linear warm-up from 0, e.g. ``20 steps``; ``0 steps`` starts at the peak."""
+    final_ratio: float = Field(ge=0, le=1)
+    """Learning rate at the end divided by ``lr``; ``constant`` requires 1."""
+    decay_ratio: float | None = Field(default=None, gt=0, le=1)
+    """wsd only: share of the steps, at the end, in which the rate decays."""
+
+    @model_validator(mode="after")
+    def _check_shape(self) -> Self:
+        problems = {}
+        if self.name == "constant" and self.final_ratio != 1:
+            problems["final_ratio"] = (
+                f"expected 1 because the schedule is constant, got {self.final_ratio:g}. Write 1, or choose another schedule."
+            )
+        if self.name == "wsd" and self.decay_ratio is None:
+            problems["decay_ratio"] = (
+                "expected a share of the steps because the schedule is wsd, got nothing. Add it, e.g. 0.2."
+            )
+        if self.name in ("constant", "linear", "cosine") and self.decay_ratio is not None:
+            problems["decay_ratio"] = (
+                f"expected nothing because the schedule is {self.name}, got {self.decay_ratio:g}. "
+                "Remove it, or choose the schedule wsd."
+            )
+        reject(self, problems)
+        return self
+
+
+class OptimConfig(Strict):
+    """AdamW with clipping by the global norm."""
+
+    name: Annotated[str, NameIn(OPTIMIZERS)]
+    """Name in the optimizer registry, e.g. ``adamw``."""
+    lr: float = Field(gt=0)
+    """Peak learning rate."""
+    betas: tuple[MomentDecay, MomentDecay]
+    """Decay rates of the first and second moment."""
+    eps: float = Field(gt=0)
+    """Added to the root of the second moment."""
+    weight_decay: float = Field(ge=0)
+    """Decoupled decay, applied to parameters of two or more dimensions only."""
+    max_grad_norm: float = Field(gt=0)
+    """Gradients are scaled down to this global norm."""
+    schedule: ScheduleConfig
+    """How the learning rate moves."""
