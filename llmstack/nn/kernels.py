@@ -1,6 +1,8 @@
 """The one place that knows devices: each function builds the best Cell for where graphs run now.
 
 A Cell of the model asks here when it is built; the choice is a sub-cell, so no graph branches on the device.
+On Ascend the formulas are fused operators; on a CPU they are compiled kernels where the machine has a C++ compiler,
+else compositions of plain operators.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ import mindspore as ms
 from mindspore import nn
 
 from llmstack.nn import composed, fused
+from llmstack.nn.native import ops as native
+from llmstack.nn.native.build import library
 
 
 def on_ascend() -> bool:
@@ -16,9 +20,16 @@ def on_ascend() -> bool:
     return ms.get_context("device_target") == "Ascend"
 
 
+def has_native() -> bool:
+    """Whether graphs built now run on a CPU for which the kernels are, or can be, compiled."""
+    return ms.get_context("device_target") == "CPU" and library() is not None
+
+
 def attention_mask() -> nn.Cell:
     """A Cell ``segments_BT -> mask``, in whatever form :func:`attention` takes it here. Called once a forward pass."""
-    return fused.FusedMask() if on_ascend() else composed.ComposedMask()
+    if on_ascend():
+        return fused.FusedMask()
+    return nn.Identity() if has_native() else composed.ComposedMask()
 
 
 def attention(num_heads: int, num_kv_heads: int, head_dim: int) -> nn.Cell:
@@ -29,7 +40,9 @@ def attention(num_heads: int, num_kv_heads: int, head_dim: int) -> nn.Cell:
         num_kv_heads: key/value heads K.
         head_dim: head width E.
     """
-    kernel = fused.FusedAttention if on_ascend() else composed.ComposedAttention
+    if on_ascend():
+        return fused.FusedAttention(num_heads, num_kv_heads, head_dim)
+    kernel = native.NativeAttention if has_native() else composed.ComposedAttention
     return kernel(num_heads, num_kv_heads, head_dim)
 
 
@@ -39,14 +52,18 @@ def rms_norm(eps: float) -> nn.Cell:
     Args:
         eps: added to the mean square.
     """
-    return fused.FusedRmsNorm(eps) if on_ascend() else composed.ComposedRmsNorm(eps)
+    if on_ascend():
+        return fused.FusedRmsNorm(eps)
+    return native.NativeRmsNorm(eps) if has_native() else composed.ComposedRmsNorm(eps)
 
 
 def swiglu() -> nn.Cell:
     """A Cell ``gate_up -> silu(gate) * up``."""
-    return fused.FusedSwiGlu() if on_ascend() else composed.ComposedSwiGlu()
+    if on_ascend():
+        return fused.FusedSwiGlu()
+    return native.NativeSwiGlu() if has_native() else composed.ComposedSwiGlu()
 
 
 def token_nll() -> nn.Cell:
     """A Cell ``(logits_NV, labels_N, temperature) -> (nll_N, lse_N, entropy_N)``, all at logits / temperature."""
-    return composed.ComposedTokenNll()
+    return native.NativeTokenNll() if has_native() else composed.ComposedTokenNll()
