@@ -1,0 +1,102 @@
+"""The quickstart's three data sources, all from one reading of the standard library.
+
+``train``, ``policy`` and ``eval`` hold different function names and different wordings (see ``summaries.split_of``),
+and the documentation text of a function is in the same split as its summary: what is measured on ``eval`` was in no
+training text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from llmstack.data.records import PreferenceRecord, Record, ResponseRecord, TextRecord
+from llmstack.data.stdlib.pairs import style_pairs
+from llmstack.data.stdlib.reader import read_stdlib
+from llmstack.data.stdlib.summaries import read_summaries, split_of
+
+if TYPE_CHECKING:
+    from llmstack.config.data import StdlibConfig
+
+T = TypeVar("T", bound=Record)
+
+
+def shuffled(records: Iterable[T], *, seed: int, limit: int | None) -> list[Record]:
+    """Records in a seeded order, of which the first ``limit`` are kept.
+
+    Args:
+        records: in the order of the files.
+        seed: the recipe's.
+        limit: how many to keep; None keeps all.
+
+    Returns:
+        The records.
+    """
+    found = list(records)
+    order = np.random.default_rng(seed).permutation(len(found))[:limit]
+    return [found[place] for place in order]
+
+
+class StdlibDocs:
+    """Documentation text: every docstring and every help topic, each once.
+
+    ``train`` and ``policy`` are the same text (all that may be trained on), ``eval`` is the rest.
+    """
+
+    def __init__(self, config: StdlibConfig, *, seed: int) -> None:
+        self._config, self._seed = config, seed
+
+    def records(self) -> list[Record]:
+        """One ``TextRecord`` a docstring or topic.
+
+        Returns:
+            The records of the split in seeded order.
+        """
+        in_eval: dict[bool, dict[str, TextRecord]] = {False: {}, True: {}}
+        for item in read_stdlib():
+            side = in_eval[split_of(item.name) == "eval"]
+            side.setdefault(item.text, TextRecord(item.text, where=item.where))
+        wanted, other = in_eval[self._config.split == "eval"], in_eval[False]
+        if self._config.split == "eval":
+            wanted = {text: record for text, record in wanted.items() if text not in other}
+        return shuffled(wanted.values(), seed=self._seed, limit=self._config.limit)
+
+
+class StdlibSummaries:
+    """A function's signature, and the summary its authors wrote, in whatever style."""
+
+    def __init__(self, config: StdlibConfig, *, seed: int) -> None:
+        self._config, self._seed = config, seed
+
+    def records(self) -> list[Record]:
+        """One ``ResponseRecord`` a (signature, summary).
+
+        Returns:
+            The records of the split in seeded order.
+        """
+        found = (
+            ResponseRecord(item.signature, item.text, where=item.where) for item in read_summaries()[self._config.split]
+        )
+        return shuffled(found, seed=self._seed, limit=self._config.limit)
+
+
+class StdlibStylePairs:
+    """Two summaries of one signature: chosen keeps PEP 257's style, rejected does not."""
+
+    def __init__(self, config: StdlibConfig, *, seed: int) -> None:
+        self._config, self._seed = config, seed
+
+    def records(self) -> list[Record]:
+        """One ``PreferenceRecord`` a pair.
+
+        Returns:
+            The records of the split in seeded order.
+        """
+        pairs = style_pairs(read_summaries()[self._config.split], seed=self._seed)
+        found = (
+            PreferenceRecord(pair.summary.signature, pair.chosen, pair.rejected, where=pair.summary.where)
+            for pair in pairs
+        )
+        return shuffled(found, seed=self._seed, limit=self._config.limit)
