@@ -1,0 +1,1 @@
+"""Recipes: composed by Hydra, decoded strictly into frozen models, checked as a whole."""

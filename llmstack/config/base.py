@@ -51,6 +51,18 @@ def reject(model: BaseModel, problems: dict[str, str]) -> None:
         raise_at(type(model).__name__, {(key,): text for key, text in problems.items()}, model)
 
 
+def complaint(text: str) -> PydanticCustomError:
+    """Makes the error a field's validator raises, whose text reaches the user as it is.
+
+    Args:
+        text: ``expected ..., got .... <fix>.``
+
+    Returns:
+        The error to raise.
+    """
+    return PydanticCustomError("llmstack", "{text}", {"text": text})
+
+
 def raise_at(title: str, problems: dict[tuple[str, ...], str], value: Any) -> NoReturn:
     """Raises a validation error whose problems sit at the given locations below the value being validated.
 
@@ -62,8 +74,5 @@ def raise_at(title: str, problems: dict[tuple[str, ...], str], value: Any) -> No
     Raises:
         ValidationError: always.
     """
-    details = [
-        InitErrorDetails(type=PydanticCustomError("llmstack", "{text}", {"text": text}), loc=location, input=value)
-        for location, text in problems.items()
-    ]
+    details = [InitErrorDetails(type=complaint(text), loc=location, input=value) for location, text in problems.items()]
     raise ValidationError.from_exception_data(title, details)

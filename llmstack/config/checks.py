@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
-from llmstack.config.base import Strict
+from llmstack.config.data import TokenizerConfig
 from llmstack.config.markers import ModelRef, PathRef
 from llmstack.config.model import ModelConfig
-from llmstack.config.data import TokenizerConfig
 from llmstack.config.provenance import Origins
 from llmstack.config.recipe import RecipeConfig
 from llmstack.config.stages import PpoConfig, StageConfig
-from llmstack.config.walk import Visit, visit
+from llmstack.config.walk import visit
 from llmstack.errors import Problem
 from llmstack.registry import STAGES, did_you_mean
 
@@ -81,7 +78,8 @@ def _reference_problem(
     if name in fitting or (name not in stages and Path(name, "config.json").is_file()):
         return None
     if name in earlier:
-        return f"{expected}, got {name!r}, a stage that makes a {str(_produces(stages[name])).replace('_', ' ')}. Name another."
+        made = str(_produces(stages[name])).replace("_", " ")
+        return f"{expected}, got {name!r}, a stage that makes a {made}. Name another."
     if name in stages:
         what = "this stage itself" if name == current else "a later stage"
         return f"{expected}, got {name!r}, {what}. Move that stage above this one, or name another."
@@ -126,7 +124,8 @@ def _check_vocabulary(parts: Parts) -> Iterator[tuple[str, str]]:
     if rows is not None and tokens is not None and rows < tokens:
         yield (
             "model.vocab_size",
-            f"expected at least tokenizer.vocab_size ({tokens}), got {rows}. Raise it, or write null to take the tokenizer's.",
+            f"expected at least tokenizer.vocab_size ({tokens}), got {rows}. "
+            "Raise it, or write null to take the tokenizer's.",
         )
 
 
@@ -144,11 +143,10 @@ def _check_lengths(parts: Parts) -> Iterator[tuple[str, str]]:
                 f"expected at most model.max_position_embeddings ({context}), got {seq_len}. {fix}",
             )
         if isinstance(stage, PpoConfig):
-            longest = stage.prompt_buckets[-1] + stage.response_len
-            if longest > context:
+            prompt, response = stage.prompt_buckets[-1], stage.response_len
+            if prompt + response > context:
                 yield (
                     f"stages.{name}.response_len",
-                    f"expected the last of prompt_buckets and response_len together at most "
-                    f"model.max_position_embeddings ({context}), got {stage.prompt_buckets[-1]} + {stage.response_len} = "
-                    f"{longest}. {fix}",
+                    "expected the last of prompt_buckets and response_len together at most "
+                    f"model.max_position_embeddings ({context}), got {prompt} + {response}. {fix}",
                 )

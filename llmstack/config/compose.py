@@ -96,7 +96,7 @@ def _parse_overrides(overrides: Sequence[str]) -> list[Override]:
             if item.key_or_group.startswith("hydra.") and item.key_or_group != "hydra.searchpath":
                 raise OverrideParseException(text, "of Hydra's own options only hydra.searchpath has an effect here")
             parsed.append(item)
-        except OverrideParseException as error:
+        except HydraException as error:
             reason = str(error).partition("\n")[0]
             message = f"expected key=value, got {text!r}: {reason}. Quote values with special characters."
             problems.append(Problem(text.partition("=")[0] or text, message, COMMAND_LINE))

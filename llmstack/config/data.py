@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
-from typing_extensions import Self, TypeAlias
+from typing_extensions import Self
 
 from llmstack.config.base import Strict, reject
 from llmstack.config.markers import Files, Folder, PathRef

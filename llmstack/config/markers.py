@@ -7,9 +7,7 @@ the marked fields, in a user's own stages too.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
-
-from typing_extensions import TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 Produces = Literal["language_model", "reward_model"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, core_schema
 
-from llmstack.config.base import raise_at
+from llmstack.config.base import complaint, raise_at
 from llmstack.registry import Registry, unknown_name
 
 
@@ -40,12 +40,8 @@ class Registered:
             if isinstance(value, source):
                 return value
             if not isinstance(value, Mapping):
-                raise PydanticCustomError(
-                    "llmstack",
-                    "{text}",
-                    {
-                        "text": f"expected a mapping with the key `{self.key}`, got {value!r}. Write `{self.key}: <name>`."
-                    },
+                raise complaint(
+                    f"expected a mapping with the key `{self.key}`, got {value!r}. Write `{self.key}: <name>`."
                 )
             if self.key not in value:
                 names = ", ".join(self.registry.names())
@@ -90,7 +86,7 @@ class NameIn:
         def check(value: Any) -> str:
             if not isinstance(value, str) or value not in self.registry:
                 text = unknown_name(self.registry.noun, value, self.registry.names())
-                raise PydanticCustomError("llmstack", "{text}", {"text": text})
+                raise complaint(text)
             return value
 
         return core_schema.no_info_plain_validator_function(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from pydantic import Field, model_validator
-from typing_extensions import Self, TypeAlias
+from typing_extensions import Self
 
 from llmstack.config.base import Strict, reject
 from llmstack.config.named import NameIn
@@ -32,7 +32,8 @@ class ScheduleConfig(Strict):
         problems = {}
         if self.name == "constant" and self.final_ratio != 1:
             problems["final_ratio"] = (
-                f"expected 1 because the schedule is constant, got {self.final_ratio:g}. Write 1, or choose another schedule."
+                f"expected 1 because the schedule is constant, got {self.final_ratio:g}. "
+                "Write 1, or choose another schedule."
             )
         if self.name == "wsd" and self.decay_ratio is None:
             problems["decay_ratio"] = (

@@ -74,7 +74,8 @@ def _problem(details: ErrorDetails, model: type[BaseModel], tree: Any, origins: 
         return Problem(path, _not_a_choice(context["expected"], value), where)
     if kind in _TYPES or kind in _LIMITS:
         expected, fix = _TYPES.get(kind) or _LIMITS[kind]
-        return Problem(path, f"expected {expected.format(**context)}, got {_shown(value)}. {fix}", where)
+        limits = {name: f"{limit:g}" if isinstance(limit, float) else limit for name, limit in context.items()}
+        return Problem(path, f"expected {expected.format(**limits)}, got {_shown(value)}. {fix}", where)
     return Problem(path, f"expected a valid value, got {_shown(value)}: {details['msg']}. Correct it.", where)
 
 
@@ -100,7 +101,7 @@ def _not_a_choice(expected: str, value: Any) -> str:
 
 
 def _misspelt_parent(location: tuple[str | int, ...], tree: Any, origins: Origins) -> Problem | None:
-    """``stages.polcy.lr=1`` on the command line makes a new, nearly empty ``polcy``: name the sibling it was meant for."""
+    """``stages.polcy.lr=1`` on the command line makes a nearly empty ``polcy``: name the sibling that was meant."""
     for depth in range(1, len(location)):
         parent, name = location[: depth - 1], location[depth - 1]
         path = ".".join(str(key) for key in location[:depth])

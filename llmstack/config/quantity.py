@@ -6,11 +6,12 @@ import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
-from typing_extensions import TypeAlias
+
+from llmstack.config.base import complaint
 
 _PATTERN = re.compile(r"([+-]?(?:\d[\d_]*)?\.?\d+(?:e[+-]?\d+)?)\s*([kMG]?)\s*([A-Za-z]*)")
 _SCALE = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
@@ -78,37 +79,36 @@ class Units:
         if isinstance(value, Quantity):
             value = str(value)
         match = _PATTERN.fullmatch(value.strip()) if isinstance(value, str) else None
-        number = str(value).strip() if isinstance(value, (int, float)) and not isinstance(value, bool) else ""
         if match is None:
-            self._refuse(
-                value, f"Write a unit: `{number} {self.allowed[0]}`." if number else "Write a number and a unit."
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            raise self._complaint(
+                value, f"Write a unit: `{value} {self.allowed[0]}`." if is_number else "Write a number and a unit."
             )
         digits, suffix, word = match.groups()
         unit = word if word.endswith("s") else f"{word}s"
         if unit not in self.allowed:
-            fix = "Write a unit" if not word else f"`{word}` does not fit here; write"
-            self._refuse(value, f"{fix}: `{digits}{suffix} {self.allowed[0]}`.")
+            fix = f"`{word}` does not fit here: write" if word else "Write a unit:"
+            raise self._complaint(value, f"{fix} `{digits}{suffix} {self.allowed[0]}`.")
         amount = Fraction(digits.replace("_", "")) * _SCALE[suffix]
         if amount < 0 or (amount == 0 and not self.zero):
-            self._refuse(value, f"Write {'0 or more' if self.zero else 'more than 0'}.")
+            raise self._complaint(value, f"Write {'0 or more' if self.zero else 'more than 0'}.")
         if unit != "epochs" and amount.denominator != 1:
-            self._refuse(value, f"Write a whole number of {unit}.")
+            raise self._complaint(value, f"Write a whole number of {unit}.")
         return Quantity(int(amount) if amount.denominator == 1 else float(amount), unit)
 
-    def _refuse(self, value: Any, fix: str) -> Any:
-        units = " or ".join(self.allowed)
-        raise PydanticCustomError(
-            "llmstack",
-            "{text}",
-            {"text": f"expected an amount of {units}, e.g. `{self._example()}`, got {value!r}. {fix}"},
-        )
+    def _complaint(self, value: Any, fix: str) -> PydanticCustomError:
+        return complaint(f"expected an amount of {self._units()}, e.g. `{self._example()}`, got {value!r}. {fix}")
+
+    def _units(self) -> str:
+        *first, last = self.allowed
+        return f"{', '.join(first)} or {last}" if first else last
 
     def _example(self) -> str:
         return {"steps": "200 steps", "tokens": "2M tokens", "epochs": "2 epochs"}[self.allowed[0]]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Decodes with :meth:`parse`, writes the text form."""
-        description = f"An amount of {' or '.join(self.allowed)}, e.g. {self._example()}."
+        description = f"An amount of {self._units()}, e.g. {self._example()}."
         units = "|".join(f"{unit}?" for unit in self.allowed)
         js_schema = {
             "type": "string",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
-from typing_extensions import TypeAlias
 
 from llmstack.config.base import Strict
 from llmstack.config.data import TokenizerConfig

@@ -62,7 +62,8 @@ def _entries_of_recipe(recipe: Path) -> list[tuple[str, Path, str]]:
     others = [key.value for key, _ in hydra.value if key.value != "searchpath"] if hydra.value else []
     line = f"{display(recipe)}:{hydra.start_mark.line + 1}"
     if others or not isinstance(hydra, yaml.MappingNode):
-        message = f"expected only `searchpath`, got {', '.join(others) or 'no mapping'}. Hydra composes recipes and runs nothing here; remove it."
+        got = ", ".join(others) or "no mapping"
+        message = f"expected only `searchpath`, got {got}. Hydra composes recipes and runs nothing here; remove it."
         raise ConfigError([Problem("hydra", message, line)])
     if not isinstance(searchpath, yaml.SequenceNode):
         raise ConfigError([Problem(_KEY, "expected a list of folders, got another type. Write [folder, ...].", line)])

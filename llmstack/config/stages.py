@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, model_validator
-from typing_extensions import Self, TypeAlias
+from typing_extensions import Self
 
 from llmstack.config.base import Strict, reject
 from llmstack.config.data import AnySource
@@ -165,7 +165,10 @@ class CriticConfig(Strict):
 
 
 class PpoConfig(StageConfig):
-    """PPO from a reward, with KL to a reference. ``batch_rows`` is the rollouts of one iteration; a step is an iteration."""
+    """PPO from a reward, with KL to a reference.
+
+    ``batch_rows`` is the rollouts of one iteration; a step is an iteration.
+    """
 
     reward: AnyReward
     """What scores an answer."""

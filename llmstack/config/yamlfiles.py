@@ -29,7 +29,8 @@ def read_node(file: Path) -> yaml.MappingNode:
         text = file.read_text(encoding="utf-8")
         node = yaml.compose(text, Loader=_LOADER)
     except UnicodeDecodeError as error:
-        message = f"expected UTF-8 text, got the byte {error.object[error.start]:#04x} at offset {error.start}. Save it as UTF-8."
+        byte = f"{error.object[error.start]:#04x} at offset {error.start}"
+        message = f"expected UTF-8 text, got the byte {byte}. Save it as UTF-8."
         raise ConfigError([Problem(display(file), message)]) from error
     except OSError as error:
         raise ConfigError(

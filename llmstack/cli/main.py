@@ -1,0 +1,138 @@
+"""The command ``llmstack``: reads the arguments, imports the one command that was asked for, decides the exit status.
+
+Exit status: 0 done; 2 the user's input is wrong (message on stderr, no traceback); 1 a fault (one line on stderr, the
+traceback in the run's log); 130 or 143 interrupted after a checkpoint was saved.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from llmstack.cli.faults import report
+
+_LISTS = ("stages", "models", "rewards", "sources", "optimizers", "schedules", "recipes")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command.
+
+    Args:
+        argv: the arguments after the program's name; None takes those of the process.
+
+    Returns:
+        The exit status.
+    """
+    try:
+        args = _parse(list(sys.argv[1:] if argv is None else argv))
+    except SystemExit as stop:  # argparse has written its message
+        return int(stop.code or 0)
+    try:
+        command = importlib.import_module(f"llmstack.cli.{args.module}")
+        return int(command.run(args) or 0)
+    except BaseException as error:  # noqa: BLE001 - the one place that turns an error into an exit status
+        return report(error, run_folder=getattr(args, "run_folder", None))
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    """Parses the arguments; options of a command may stand between the recipe and its ``key=value`` arguments.
+
+    argparse hands out positional arguments at the first gap it meets, so the words it leaves over are put back here.
+    """
+    parser = _parser()
+    args, rest = parser.parse_known_args(argv)
+    if hasattr(args, "overrides"):
+        words = [*args.overrides, *(text for text in rest if not text.startswith("-"))]
+        rest = [text for text in rest if text.startswith("-")]
+        if args.recipe is None and words:
+            args.recipe, *words = words
+        args.overrides = words
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return args
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="llmstack",
+        allow_abbrev=False,
+        description="Trains language models from raw text to an aligned assistant: one recipe, one command.",
+        epilog="`llmstack COMMAND --help` describes a command. LLMSTACK_DEBUG=1 shows tracebacks.",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    train = _recipe_command(commands, "train", "run or resume a recipe")
+    train.add_argument("--stage", metavar="NAME", help="stop after this stage; the earlier ones it needs run first")
+    train.add_argument("--fresh", action="store_true", help="start over; old results are moved aside")
+    _recipe_command(commands, "check", "decode and validate a recipe without running it")
+    show = _recipe_command(commands, "show", "print the resolved recipe and where each value came from", optional=True)
+    form = show.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON: the values and their origins")
+    form.add_argument("--schema", action="store_true", help="print the JSON schema of recipe files, for editors")
+    listing = _command(commands, "list", "list what a recipe can name")
+    listing.add_argument("what", choices=_LISTS, metavar="|".join(_LISTS), help="what to list")
+    _add_generate(commands)
+    return parser
+
+
+def _command(commands: argparse._SubParsersAction, name: str, about: str) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(
+        name, help=about, description=f"{about[0].upper()}{about[1:]}.", allow_abbrev=False
+    )
+    command.set_defaults(module=name)
+    return command
+
+
+def _recipe_command(
+    commands: argparse._SubParsersAction, name: str, about: str, *, optional: bool = False
+) -> argparse.ArgumentParser:
+    command = _command(commands, name, about)
+    recipe = "a YAML file, or the name of a shipped recipe"
+    override = "change a value, e.g. stages.policy.kl.beta=0.1"
+    command.add_argument("recipe", metavar="RECIPE", nargs="?" if optional else None, help=recipe)
+    command.add_argument("overrides", metavar="key=value", nargs="*", help=override)
+    return command
+
+
+def _add_generate(commands: argparse._SubParsersAction) -> None:
+    command = _command(commands, "generate", "let a trained model write")
+    command.add_argument("model_dir", metavar="MODEL_DIR", help="a model folder, e.g. runs/quickstart/policy/final")
+    command.add_argument("--prompt", required=True, metavar="TEXT", help="what to go on from")
+    command.add_argument("--chat", action="store_true", help="put the prompt into the model's chat template")
+    command.add_argument("--temperature", type=_temperature, default=1.0, metavar="X", help="0 is greedy (default 1)")
+    command.add_argument(
+        "--max-new-tokens", type=_positive, default=64, metavar="N", help="longest answer (default 64)"
+    )
+    command.add_argument("--num-samples", type=_positive, default=1, metavar="N", help="answers to write (default 1)")
+    command.add_argument("--seed", type=_natural, default=0, metavar="N", help="seed of the sampling (default 0)")
+    command.add_argument("--top-k", type=_natural, default=0, metavar="N", help="keep the N likeliest tokens (0: all)")
+    command.add_argument("--top-p", type=_ratio, default=1.0, metavar="P", help="keep the likeliest share P (1: all)")
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text}")
+    return value
+
+
+def _natural(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, got {text}")
+    return value
+
+
+def _temperature(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number of at least 0, got {text}")
+    return value
+
+
+def _ratio(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"expected a number above 0 and at most 1, got {text}")
+    return value
