@@ -128,7 +128,8 @@ class Registry(Generic[T]):
         """
         entry = self._entry(name)
         if isinstance(entry.config, str):
-            entry.config = _import(entry.config)
+            found: type = _import(entry.config)
+            entry.config = found
         return entry.config
 
     def summary(self, name: str) -> str:

@@ -31,7 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(stop.code or 0)
     try:
         command = importlib.import_module(f"llmstack.cli.{args.module}")
-        return int(command.run(args) or 0)
+        status = int(command.run(args) or 0)
+        sys.stdout.flush()  # a reader that went away shows here, not after this function
+        return status
     except BaseException as error:  # noqa: BLE001 - the one place that turns an error into an exit status
         return report(error, run_folder=getattr(args, "run_folder", None))
 

@@ -11,6 +11,7 @@ from typing import Any
 from llmstack.config.data import TokenizerConfig
 from llmstack.config.markers import ModelRef, PathRef
 from llmstack.config.model import ModelConfig
+from llmstack.config.named import Registered
 from llmstack.config.provenance import Origins
 from llmstack.config.recipe import RecipeConfig
 from llmstack.config.stages import PpoConfig, StageConfig
@@ -93,7 +94,7 @@ def _produces(stage: Any) -> str | None:
     kind = stage.get("kind") if isinstance(stage, Mapping) else None
     if not isinstance(kind, str) or kind not in STAGES:
         return None
-    return str((STAGES.config(kind) or StageConfig).produces)
+    return Registered(STAGES, "kind").model(kind, StageConfig).produces
 
 
 def _check_paths(parts: Parts) -> Iterator[tuple[str, str]]:

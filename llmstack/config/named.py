@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from llmstack.config.base import complaint, raise_at
+from llmstack.errors import UserError
 from llmstack.registry import Registry, unknown_name
+
+M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -29,9 +32,19 @@ class Registered:
     registry: Registry[Any]
     key: str
 
-    def model(self, name: str, base: type[BaseModel]) -> type[BaseModel]:
-        """The class of the options of a registered name; ``base`` when the entry has none of its own."""
-        return self.registry.config(name) or base
+    def model(self, name: str, base: type[M]) -> type[M]:
+        """The class of the options of a registered name; ``base`` when the entry has none of its own.
+
+        Raises:
+            UserError: what a plugin registered is not a subclass of ``base``.
+        """
+        found = self.registry.config(name) or base
+        if not issubclass(found, base):
+            raise UserError(
+                f"{name}: expected the config class of this {self.registry.noun} to be a subclass of {base.__name__}, "
+                f"got {found.__name__}. Derive it from {base.__module__}.{base.__name__}."
+            )
+        return found
 
     def __get_pydantic_core_schema__(self, source: type[BaseModel], handler: GetCoreSchemaHandler) -> CoreSchema:
         """Decodes with the class the registry names; a decoded instance passes."""

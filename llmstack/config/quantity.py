@@ -49,7 +49,7 @@ class Quantity:
         for suffix, scale in (("G", 10**9), ("M", 10**6)):
             if self.amount >= scale and self.amount * 10 % scale == 0:
                 return f"{self.amount / scale:g}{suffix} {self.unit}"
-        return f"{self.amount} {self.unit}"
+        return f"{self.amount} {self.unit.removesuffix('s') if self.amount == 1 else self.unit}"
 
 
 @dataclass(frozen=True)
