@@ -1,0 +1,1 @@
+"""The process: device and graph mode, seeds, compile counts, logging."""

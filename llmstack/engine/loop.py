@@ -1,0 +1,192 @@
+"""The one training loop. It knows steps, intervals and files; what a step does is the stage's business."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from typing_extensions import Self
+
+from llmstack.config.stages import StageConfig
+from llmstack.engine.checkpoint import load_newest, retain, save_checkpoint
+from llmstack.engine.metrics import JsonLines, MetricsLog
+from llmstack.engine.progress import Progress
+from llmstack.engine.protocol import StageState, Trainable
+from llmstack.engine.record import Record, StageResult
+from llmstack.engine.stage_folder import StageFolder
+from llmstack.engine.stop import Interrupted, StopRequest
+from llmstack.errors import RunHalted
+from llmstack.runtime import compile_count
+from llmstack.runtime.logging import get_logger
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """How often the loop does what, in steps.
+
+    Attributes:
+        log: a metrics line; the first and the last step have one too.
+        evaluate: an evaluation; before the first and after the last step there is one too.
+        save: a checkpoint; after the last step there is one too.
+        keep_checkpoints: whole checkpoints that stay.
+        max_skipped_steps: skipped steps in a row that are put up with.
+    """
+
+    log: int
+    evaluate: int
+    save: int
+    keep_checkpoints: int = 2
+    max_skipped_steps: int = 10
+
+    @classmethod
+    def of(cls, config: StageConfig) -> Self:
+        """Reads them from a stage's config."""
+        return cls(
+            log=int(config.log_every.amount),
+            evaluate=int(config.eval_every.amount),
+            save=int(config.save_every.amount),
+            keep_checkpoints=config.keep_checkpoints,
+            max_skipped_steps=config.max_skipped_steps,
+        )
+
+
+def fit(stage: Trainable, folder: StageFolder, intervals: Intervals, *, since: Clock | None = None) -> StageResult:
+    """Runs a stage to its end, or on from its newest whole checkpoint.
+
+    Args:
+        stage: built and ready.
+        folder: where its files go.
+        intervals: how often to log, evaluate and save.
+        since: a clock started before the stage was built, so that the time and compiles of building count; None starts
+            one here.
+
+    Returns:
+        The stage in numbers; ``final/`` is written.
+
+    Raises:
+        Interrupted: SIGTERM or SIGINT came; the state is saved.
+        RunHalted: too many steps in a row had a gradient that was not finite.
+    """
+    clock = since or Clock()
+    record, after = _restore(stage, folder)
+    with (
+        MetricsLog(folder.metrics, folder.tensorboard, after=after) as log,
+        Progress(folder.name, stage.total_steps, record.step) as progress,
+        JsonLines(folder.samples, after=after) as samples,
+        StopRequest() as stop,
+    ):
+        run = _Run(stage, folder, record, clock, log=log, samples=samples)
+        if after < 0:
+            log.write(0, 0, run.evaluate())
+        while record.step < stage.total_steps and stop.signum is None:
+            report, seconds = clock.timed(lambda: stage.step(record.step + 1))
+            record.add_step(report, seconds)
+            _halt_if_stuck(record, intervals.max_skipped_steps)
+            run.measure(intervals)
+            progress.update(record.step, loss=record.recent("train/loss"), tokens_per_second=record.recent_speed)
+            if run.due(intervals.save) or stop.signum is not None:
+                run.save(intervals.keep_checkpoints)
+        if stop.signum is not None:
+            raise Interrupted(stop.signum)
+    folder.write_final(stage.save_final)
+    clock.read_into(record)
+    return record.result()
+
+
+class Clock:
+    """Wall time and compiles since it was made."""
+
+    def __init__(self) -> None:
+        self._started = time.perf_counter()
+        self._read_at = self._started
+        self._compiles = compile_count.snapshot()
+        self._compiles_read = self._compiles
+
+    def timed(self, action: Callable[[], T]) -> tuple[T, float]:
+        """Runs something.
+
+        Returns:
+            What it gave and the seconds it took, compiling not counted.
+        """
+        started, compiles = time.perf_counter(), compile_count.snapshot()
+        result = action()
+        compiling = (compile_count.snapshot() - compiles).seconds
+        return result, max(0.0, time.perf_counter() - started - compiling)
+
+    def read_into(self, record: Record) -> None:
+        """Adds what has passed since the last reading to a record, and the graphs of this launch."""
+        now, compiles = time.perf_counter(), compile_count.snapshot()
+        record.wall_seconds += now - self._read_at
+        record.compile_seconds += (compiles - self._compiles_read).seconds
+        record.graphs = (compiles - self._compiles).graphs or record.graphs
+        self._read_at, self._compiles_read = now, compiles
+
+
+class _Run:
+    """What the loop does besides stepping."""
+
+    def __init__(
+        self,
+        stage: Trainable,
+        folder: StageFolder,
+        record: Record,
+        clock: Clock,
+        *,
+        log: MetricsLog,
+        samples: JsonLines,
+    ) -> None:
+        self.stage, self.folder, self.record, self.clock = stage, folder, record, clock
+        self.log, self.samples = log, samples
+
+    def due(self, every: int) -> bool:
+        return self.record.step % every == 0 or self.record.step == self.stage.total_steps
+
+    def measure(self, intervals: Intervals) -> None:
+        line: dict[str, float | None] = {}
+        if self.due(intervals.log) or self.record.step == 1:
+            line.update(self.record.take_window())
+        if self.due(intervals.evaluate):
+            line.update(self.evaluate())
+        if line:
+            self.log.write(self.record.step, self.record.tokens, line)
+
+    def evaluate(self) -> dict[str, float | None]:
+        values = self.record.add_evaluation(self.stage.evaluate())
+        for sample in self.stage.samples():
+            self.samples.append({"step": self.record.step, **sample})
+        return values
+
+    def save(self, keep: int) -> None:
+        # the log reaches the disk before the checkpoint that stands for it
+        self.log.sync()
+        self.samples.sync()
+        self.clock.read_into(self.record)
+        state = self.stage.state()
+        trainer = {"loop": self.record.to_json(), "stage": state.trainer}
+        save_checkpoint(self.folder.checkpoints, self.record.step, StageState(state.params, state.optimizer, trainer))
+        retain(self.folder.checkpoints, keep)
+        self.folder.note(self.record.result())
+
+
+def _restore(stage: Trainable, folder: StageFolder) -> tuple[Record, int]:
+    """Gives the record to go on with and the step whose log lines stay, -1 for a fresh start."""
+    restored = load_newest(folder.checkpoints)
+    if restored is None:
+        return Record(), -1
+    record = Record.from_json(restored.state.trainer["loop"])
+    state = restored.state
+    stage.restore(StageState(state.params, state.optimizer, state.trainer["stage"]))
+    get_logger("engine").info("%s goes on after step %d of %d", folder.name, record.step, stage.total_steps)
+    return record, record.step
+
+
+def _halt_if_stuck(record: Record, limit: int) -> None:
+    if record.skipped_in_row > limit:
+        raise RunHalted(
+            f"step {record.step}: {record.skipped_in_row} steps in a row had a gradient that is not finite, more than "
+            f"max_skipped_steps = {limit}. Lower optim.lr, or look at the data of these steps."
+        )

@@ -1,0 +1,156 @@
+"""One optimizer step as a compiled graph: gradients, clipping by the global norm, the finite check, the update.
+
+An *objective* is a Cell whose ``construct(inv_count, *batch)`` returns ``(loss, *metrics)``: a tuple of at least two
+float32 scalars, always the same number of them. ``inv_count`` is 1 over the number of things the loss sums over in all
+micro-batches together, so sums times ``inv_count`` add up to the mean over the whole batch, however ragged its rows.
+
+An *optimizer* is a Cell with ``parameters`` (a ParameterTuple) and ``construct(lr, grads) -> step``.
+"""
+
+from mindspore import Parameter, ParameterTuple, Tensor, nn, ops
+from mindspore import dtype as mstype
+
+from llmstack.optim.grad_norm import GlobalNorm
+
+
+class ClippedUpdate(nn.Cell):
+    """Scales gradients to a global norm and hands them to the optimizer; a non-finite norm changes nothing.
+
+    Args:
+        optimizer: what updates the parameters.
+        max_grad_norm: gradients longer than this are scaled down to it.
+    """
+
+    def __init__(self, optimizer: nn.Cell, *, max_grad_norm: float) -> None:
+        super().__init__(auto_prefix=False)
+        self.optimizer = optimizer
+        self.global_norm = GlobalNorm()
+        self.max_grad_norm = max_grad_norm
+
+    def construct(self, lr: Tensor, grads: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """Applies one update.
+
+        Args:
+            lr: float32 (), learning rate of this step.
+            grads: float32 gradients in the order of the optimizer's parameters.
+
+        Returns:
+            ``(grad_norm, finite)``: the norm before clipping, float32 (), and whether it was finite, bool (). When it
+            was not, parameters, moments and the optimizer's step are as before.
+        """
+        norm = self.global_norm(grads)
+        finite = ops.isfinite(norm)
+        if finite:
+            # max(norm, limit) >= limit > 0: no epsilon, and exactly 1 when nothing is clipped
+            scale = self.max_grad_norm / ops.maximum(norm, self.max_grad_norm)
+            clipped = ()
+            for grad in grads:
+                clipped = clipped + (grad * scale,)
+            self.optimizer(lr, clipped)
+        return norm, finite
+
+
+class TrainStep(nn.Cell):
+    """A whole optimizer step from one batch, in one graph.
+
+    Args:
+        objective: gives the loss to descend, see the module's docstring.
+        optimizer: updates its ``parameters``.
+        max_grad_norm: limit of the gradients' global norm.
+    """
+
+    def __init__(self, objective: nn.Cell, optimizer: nn.Cell, *, max_grad_norm: float) -> None:
+        super().__init__(auto_prefix=False)
+        self.objective = objective
+        self.update = ClippedUpdate(optimizer, max_grad_norm=max_grad_norm)
+        self.gradients = ops.value_and_grad(objective, None, optimizer.parameters, has_aux=True)
+        self.set_train()
+
+    def construct(self, lr: Tensor, inv_count: Tensor, *batch: Tensor) -> tuple[Tensor, ...]:
+        """Computes gradients and updates the parameters.
+
+        Args:
+            lr: float32 (), learning rate of this step.
+            inv_count: float32 (), 1 over the count the loss is a mean over.
+            batch: the objective's other inputs.
+
+        Returns:
+            ``(loss, grad_norm, finite, *metrics)``, all () float32 but ``finite`` bool.
+        """
+        outputs, grads = self.gradients(inv_count, *batch)
+        norm, finite = self.update(lr, grads)
+        return (outputs[0], norm, finite) + outputs[1:]
+
+
+class GradStep(nn.Cell):
+    """One micro-batch: adds its gradients to buffers.
+
+    Attributes:
+        buffers: the summed gradients, a Parameter for every trained parameter; zero after :class:`ApplyStep`.
+
+    Args:
+        objective: gives the loss to descend, see the module's docstring.
+        parameters: what gradients are taken for.
+    """
+
+    def __init__(self, objective: nn.Cell, parameters: ParameterTuple) -> None:
+        super().__init__(auto_prefix=False)
+        self.objective = objective
+        self.buffers = ParameterTuple(
+            [
+                Parameter(ops.zeros(p.shape, mstype.float32), name=f"gradient.{p.name}", requires_grad=False)
+                for p in parameters
+            ]
+        )
+        self.gradients = ops.value_and_grad(objective, None, parameters, has_aux=True)
+        self.assign_add = ops.AssignAdd()
+        self.set_train()
+
+    def construct(self, inv_count: Tensor, *batch: Tensor) -> tuple[Tensor, ...]:
+        """Adds the gradients of one micro-batch.
+
+        Args:
+            inv_count: float32 (), 1 over the count of all micro-batches together.
+            batch: the objective's other inputs.
+
+        Returns:
+            ``(loss, *metrics)``, float32 () each: this micro-batch's share of the whole batch's.
+        """
+        outputs, grads = self.gradients(inv_count, *batch)
+        for i in range(len(self.buffers)):
+            self.assign_add(self.buffers[i], grads[i])
+        return outputs
+
+
+class ApplyStep(nn.Cell):
+    """The update after the last micro-batch; leaves the buffers at zero, also when the step is skipped.
+
+    Args:
+        optimizer: updates its ``parameters``.
+        buffers: those of :class:`GradStep`.
+        max_grad_norm: limit of the gradients' global norm.
+    """
+
+    def __init__(self, optimizer: nn.Cell, buffers: ParameterTuple, *, max_grad_norm: float) -> None:
+        super().__init__(auto_prefix=False)
+        self.update = ClippedUpdate(optimizer, max_grad_norm=max_grad_norm)
+        self.buffers = buffers
+        self.assign = ops.Assign()
+        self.zeros_like = ops.ZerosLike()
+
+    def construct(self, lr: Tensor) -> tuple[Tensor, Tensor]:
+        """Applies the summed gradients.
+
+        Args:
+            lr: float32 (), learning rate of this step.
+
+        Returns:
+            ``(grad_norm, finite)`` as :class:`ClippedUpdate`.
+        """
+        grads = ()
+        for i in range(len(self.buffers)):
+            grads = grads + (self.buffers[i].value(),)
+        norm, finite = self.update(lr, grads)
+        for i in range(len(self.buffers)):
+            self.assign(self.buffers[i], self.zeros_like(self.buffers[i]))
+        return norm, finite
