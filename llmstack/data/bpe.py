@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-import tokenizers
+import tokenizers  # type: ignore[import-untyped]
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 END_OF_TEXT, TURN_START, TURN_END, PAD = "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>"

@@ -9,8 +9,9 @@ from __future__ import annotations
 import datetime
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import jinja2
 import jinja2.ext
@@ -38,6 +39,19 @@ _GENERATION_TAG = re.compile(r"\{%-?\s*generation\s*-?%\}")
 
 # private-use characters around what a generation tag holds, while its place is looked for
 _OPEN, _CLOSE = "\ue000", "\ue001"
+
+
+class EncodedChat(NamedTuple):
+    """A conversation as tokens.
+
+    Attributes:
+        ids: token ids of the whole conversation.
+        assistant_mask: as long as ``ids``; 1 where the assistant has to produce the token (its text and the token
+            that ends its turn), 0 on prompts, role headers and the line break behind the ending token.
+    """
+
+    ids: list[int]
+    assistant_mask: list[int]
 
 
 class _GenerationTag(jinja2.ext.Extension):
@@ -187,3 +201,23 @@ def _fenced(marked: str) -> tuple[str, list[tuple[int, int]]]:
         pieces += [inside, outside]
         length += len(inside) + len(outside)
     return "".join(pieces), spans
+
+
+def span_mask(offsets: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> list[int]:
+    """1 for each token that begins inside a span; both sequences ascend.
+
+    A token that begins in the prompt and reaches into the answer counts as prompt: the model is never asked for it
+    when it generates. Where the prompt's ids are a prefix of the whole conversation's no token reaches across.
+
+    Args:
+        offsets: (start, end) characters of each token.
+        spans: (start, end) characters of each assistant turn.
+
+    Returns:
+        One 0 or 1 a token.
+    """
+    mask = [0] * len(offsets)
+    for start, end in spans:
+        first, behind = bisect_left(offsets, (start, -1)), bisect_left(offsets, (end, -1))
+        mask[first:behind] = [1] * (behind - first)
+    return mask

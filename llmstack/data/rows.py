@@ -77,7 +77,9 @@ def lm_rows_from_chat(
     Raises:
         DataError: no records, records of another kind, or too many without a trained token.
     """
-    samples = require(records, (ResponseRecord, MessagesRecord), used_for="chat rows")
+    samples: list[ResponseRecord | MessagesRecord] = require(
+        records, (ResponseRecord, MessagesRecord), used_for="chat rows"
+    )
     encoded = tokenizer.encode_chats(
         [sample.messages for sample in samples], wheres=[sample.where for sample in samples]
     )
@@ -206,7 +208,9 @@ def prompt_rows(records: Sequence[Record], tokenizer: Tokenizer, buckets: Sequen
     Raises:
         DataError: no records, records of another kind, or a prompt longer than the last bucket.
     """
-    asked = require(records, (PromptRecord, ResponseRecord), used_for="prompt rows")
+    asked: list[PromptRecord | ResponseRecord] = require(
+        records, (PromptRecord, ResponseRecord), used_for="prompt rows"
+    )
     wheres = [record.where for record in asked]
     encoded = tokenizer.encode_prompts([(Message("user", record.prompt),) for record in asked], wheres=wheres)
     tokens = np.full((len(asked), buckets[-1]), tokenizer.pad_id, np.int32)

@@ -5,32 +5,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import tokenizers
+import tokenizers  # type: ignore[import-untyped]
 
 from llmstack.data.bpe import train_bpe
-from llmstack.data.chat import CHATML, ChatTemplate
+from llmstack.data.chat import CHATML, ChatTemplate, EncodedChat, span_mask
 from llmstack.data.records import Message, record_texts
+from llmstack.data.sources import read_text
 from llmstack.data.tokenizer_files import TEMPLATE_FILE, dump_json, read_folder, token_text
 from llmstack.errors import DataError
 from llmstack.registry import SOURCES
 
 if TYPE_CHECKING:
     from llmstack.config.data import TokenizerConfig
-
-
-class EncodedChat(NamedTuple):
-    """A conversation as tokens.
-
-    Attributes:
-        ids: token ids of the whole conversation.
-        assistant_mask: as long as ``ids``; 1 where the assistant has to produce the token (its text and the token
-            that ends its turn), 0 on prompts, role headers and the line break behind the ending token.
-    """
-
-    ids: list[int]
-    assistant_mask: list[int]
 
 
 class Tokenizer:
@@ -64,7 +52,6 @@ class Tokenizer:
         backend.no_truncation()
         self._backend, self._settings, self._where = backend, dict(settings), where
         self._settings.pop("chat_template", None)
-        self._extra_eos_ids = tuple(extra_eos_ids)
         self.vocab_size = max(backend.get_vocab(with_added_tokens=True).values()) + 1
         self._special = {t.content: i for i, t in backend.get_added_tokens_decoder().items() if t.special}
         self._names = {
@@ -210,7 +197,7 @@ class Tokenizer:
         rendered = [template.assistant_spans(messages, self._turn_end) for messages in conversations]
         encoded = self._backend.encode_batch([text for text, _ in rendered], add_special_tokens=False)
         return [
-            EncodedChat(item.ids, _mask(item.offsets, spans))
+            EncodedChat(item.ids, span_mask(item.offsets, spans))
             for item, (_, spans) in zip(encoded, rendered, strict=True)
         ]
 
@@ -255,7 +242,8 @@ class Tokenizer:
 
         Args:
             folder: made when it does not exist; gets ``tokenizer.json``, ``tokenizer_config.json``,
-                ``special_tokens_map.json`` and, with a template, ``chat_template.jinja``.
+                ``special_tokens_map.json``, ``generation_config.json`` (every ending id, so that generation stops)
+                and, with a template, ``chat_template.jinja``.
         """
         for name, text in self._files().items():
             path = Path(folder) / name
@@ -267,6 +255,7 @@ class Tokenizer:
             "tokenizer.json": self._backend.to_str(pretty=True),
             "tokenizer_config.json": dump_json(self._settings),
             "special_tokens_map.json": dump_json(self._names),
+            "generation_config.json": dump_json({"eos_token_id": list(self.eos_ids), "pad_token_id": self.pad_id}),
         }
         if self._template is not None:
             files[TEMPLATE_FILE] = self._template.source
@@ -278,7 +267,7 @@ class Tokenizer:
         Returns:
             64 hex digits.
         """
-        digest = hashlib.sha256(repr(self._extra_eos_ids).encode())
+        digest = hashlib.sha256()
         for name, text in sorted(self._files().items()):
             digest.update(f"{name}\0{text}\0".encode())
         return digest.hexdigest()
@@ -305,22 +294,6 @@ class Tokenizer:
             extra_eos_ids=files.eos_ids,
             where=str(folder),
         )
-
-
-def _mask(offsets: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> list[int]:
-    """1 for each token that begins inside a span.
-
-    A token that begins in the prompt and reaches into the answer counts as prompt: the model is never asked for it
-    when it generates. Where the prompt's ids are a prefix of the whole conversation's no token reaches across.
-    """
-    mask, index = [0] * len(offsets), 0
-    for position, (start, end) in enumerate(offsets):
-        while index < len(spans) and start >= spans[index][1]:
-            index += 1
-        if index == len(spans):
-            break
-        mask[position] = int(start >= spans[index][0] and end > start)
-    return mask
 
 
 def build_tokenizer(config: TokenizerConfig, *, seed: int, cache_dir: str | Path | None = None) -> Tokenizer:
@@ -375,9 +348,6 @@ def _cached(texts: Sequence[str], vocab_size: int, template: str, folder: Path) 
 
 def _read_template(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise DataError(
-            f"tokenizer.chat_template: expected chatml or a Jinja file, got {path!r} ({error.strerror}). "
-            "Correct the path."
-        ) from error
+        return read_text(Path(path))
+    except DataError as error:
+        raise DataError(f"tokenizer.chat_template: expected chatml or a Jinja file. {error}") from error

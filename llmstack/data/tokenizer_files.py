@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tokenizers
+import tokenizers  # type: ignore[import-untyped]
 
 from llmstack.errors import DataError
 

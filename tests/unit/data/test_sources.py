@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from llmstack.config.data import JsonlConfig, TextFileConfig
+from llmstack.data.records import (
+    Message,
+    MessagesRecord,
+    PreferenceRecord,
+    PromptRecord,
+    Record,
+    ResponseRecord,
+    TextRecord,
+)
+from llmstack.data.sources import Jsonl, TextFiles, read_text, resolve_files
+from llmstack.errors import DataError
+
+
+def jsonl(tmp_path: Path, *lines: object, record: str, **options: object) -> list[Record]:
+    path = tmp_path / "data.jsonl"
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
+    config = JsonlConfig(source="jsonl", path=str(path), record=record, **options)
+    return Jsonl(config, seed=0).records()
+
+
+def texts(path: object, **options: object) -> list[Record]:
+    return TextFiles(TextFileConfig(source="text", path=str(path), **options), seed=0).records()
+
+
+def test_text_files_are_documents_in_name_order(tmp_path: Path) -> None:
+    (tmp_path / "b.txt").write_text("second\r\nline")
+    (tmp_path / "a.txt").write_text("first")
+    (tmp_path / "empty.txt").write_text(" \n")
+    assert texts(tmp_path / "*.txt") == [TextRecord("first"), TextRecord("second\nline")]
+
+
+def test_text_blocks_know_their_line(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\none\nstill one\n\n  \ntwo\n")
+    found = texts(tmp_path / "a.txt", split_documents="blank_line")
+    assert [(record.text, record.where.rpartition(":")[2]) for record in found] == [
+        ("one\nstill one", "2"),
+        ("two", "6"),
+    ]
+
+
+def test_glob_crosses_folders(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "a.txt").write_text("a")
+    assert resolve_files(str(tmp_path / "**" / "*.txt")) == [tmp_path / "x" / "a.txt"]
+
+
+def test_missing_file() -> None:
+    with pytest.raises(DataError, match=r"no/such\.txt: expected an existing file or a glob"):
+        texts("no/such.txt")
+
+
+def test_folder_instead_of_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="expected a file or a glob, got a folder"):
+        texts(tmp_path)
+
+
+def test_only_empty_files(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n \n")
+    with pytest.raises(DataError, match="expected text, got only empty files"):
+        texts(tmp_path / "a.txt")
+
+
+def test_not_utf8_names_the_line(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"fine\nna\xefve")
+    with pytest.raises(DataError, match=r"a\.txt:2: expected UTF-8 text, got byte 0xef"):
+        texts(tmp_path / "a.txt")
+
+
+def test_unreadable_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="expected a readable file, got Is a directory"):
+        read_text(tmp_path)
+
+
+def test_jsonl_kinds(tmp_path: Path) -> None:
+    assert jsonl(tmp_path, {"text": "t", "id": 1}, "", {"text": "u"}, record="text") == [
+        TextRecord("t"),
+        TextRecord("u"),
+    ]
+    assert jsonl(tmp_path, {"prompt": "p", "response": "r"}, record="prompt_response") == [ResponseRecord("p", "r")]
+    turns = [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a", "name": None}]
+    assert jsonl(tmp_path, {"messages": turns}, record="messages") == [
+        MessagesRecord((Message("user", "u"), Message("assistant", "a")))
+    ]
+    pair = {"prompt": "p", "chosen": "c", "rejected": "r"}
+    assert jsonl(tmp_path, pair, {**pair, "margin": 2}, record="preference") == [
+        PreferenceRecord("p", "c", "r", 0.0),
+        PreferenceRecord("p", "c", "r", 2.0),
+    ]
+    assert jsonl(
+        tmp_path, {"prompt": "p"}, {"prompt": "p", "answer": "a"}, {"prompt": "q", "answer": None}, record="prompt"
+    ) == [
+        PromptRecord("p", None),
+        PromptRecord("p", "a"),
+        PromptRecord("q", None),
+    ]
+
+
+def test_jsonl_record_knows_file_and_line(tmp_path: Path) -> None:
+    found = jsonl(tmp_path, "", {"text": "t"}, record="text")
+    assert found[0].where == f"{tmp_path / 'data.jsonl'}:2"
+
+
+def test_jsonl_line_separator_inside_a_string_is_no_line_end(tmp_path: Path) -> None:
+    line = json.dumps({"text": "a\u2028b"}, ensure_ascii=False)
+    assert jsonl(tmp_path, line, record="text") == [TextRecord("a\u2028b")]
+
+
+def test_jsonl_maps_fields(tmp_path: Path) -> None:
+    found = jsonl(
+        tmp_path,
+        {"question": "p", "reply": "r"},
+        record="prompt_response",
+        fields={"prompt": "question", "response": "reply"},
+    )
+    assert found == [ResponseRecord("p", "r")]
+
+
+@pytest.mark.parametrize(
+    ("record", "line", "message"),
+    [
+        ("text", '{"text": "a"', r"data\.jsonl:2: expected one JSON object, got malformed JSON \(.* at column \d+\)"),
+        ("text", "[1]", r"data\.jsonl:2: expected one JSON object, got a list"),
+        ("text", '{"txt": "a", "id": 1}', r"data\.jsonl:2: expected field 'text', got fields 'txt', 'id'"),
+        ("text", "{}", r"expected field 'text', got fields none"),
+        ("text", '{"text": 3}', r"data\.jsonl:2: expected a string in 'text', got int 3"),
+        ("prompt_response", '{"prompt": "p"}', r"expected field 'response', got fields 'prompt'"),
+        ("messages", '{"messages": []}', r"expected a non-empty list in 'messages'"),
+        ("messages", '{"messages": ["x"]}', r"expected an object with role and content in messages\[0\], got 'x'"),
+        (
+            "messages",
+            '{"messages": [{"role": "user", "content": "a", "tool_calls": [1]}]}',
+            r"messages\[0\], got also tool_calls",
+        ),
+        (
+            "messages",
+            '{"messages": [{"role": "user", "content": ["a"]}]}',
+            r"a string in 'messages\[0\]\.content', got list",
+        ),
+        (
+            "preference",
+            '{"prompt": "p", "chosen": "c", "rejected": "r", "margin": "big"}',
+            r"data\.jsonl:2: expected a finite number in 'margin', got 'big'",
+        ),
+        ("prompt", '{"prompt": "p", "answer": 4}', r"expected a string in 'answer', got int 4"),
+    ],
+)
+def test_jsonl_bad_line(tmp_path: Path, record: str, line: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        jsonl(tmp_path, "", line, record=record)
+
+
+def test_jsonl_mapped_optional_field_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="expected field 'solution', got fields 'prompt'"):
+        jsonl(tmp_path, {"prompt": "p"}, record="prompt", fields={"answer": "solution"})
+
+
+def test_jsonl_unknown_field_name(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="fields: expected names among prompt, response .* got output"):
+        jsonl(tmp_path, {"prompt": "p"}, record="prompt_response", fields={"output": "x"})
+
+
+def test_jsonl_empty_data_set(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="expected at least one JSON object, got an empty data set"):
+        jsonl(tmp_path, "", " ", record="text")
