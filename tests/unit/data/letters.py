@@ -16,7 +16,7 @@ from llmstack.data.tokenizer import Tokenizer
 END, START, STOP, PAD, NEWLINE, USER, ASSISTANT = 0, 1, 2, 3, 4, 7, 8
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>")
 TEMPLATE = (
-    "{% for m in messages %}<|im_start|>{{ m.role[0] | upper }}{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% for m in messages %}<|im_start|>{{ m.role[0] | upper }}{{ m.content }}<|im_end|>{{ '\n' }}{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>A{% endif %}"
 )
 
@@ -31,7 +31,7 @@ def letter_tokenizer(*, pad: str = "<|pad|>", bos: bool = False, template: str |
     vocab = {token: index for index, token in enumerate([*SPECIAL, "\n", " ", ".", "U", "A", "[UNK]"])}
     vocab |= {letter: 10 + index for index, letter in enumerate(string.ascii_lowercase)}
     backend = tokenizers.Tokenizer(models.WordLevel(vocab, unk_token="[UNK]"))
-    backend.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex(r"(?s:.)"), "isolated")
+    backend.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex(r"(?m:.)"), "isolated")
     backend.decoder = decoders.Fuse()
     backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
     if bos:

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llmstack.config.data import TokenizerConfig
+from llmstack.data.bpe import train_bpe
+from llmstack.data.chat import CHATML
+from llmstack.data.records import Message
+from llmstack.data.tokenizer import Tokenizer, build_tokenizer
+from llmstack.errors import DataError
+from tests.unit.data.letters import ASSISTANT, END, NEWLINE, PAD, START, STOP, USER, ids, letter_tokenizer
+
+USER_TURN, ANSWER = Message("user", "hi"), Message("assistant", "yo.")
+
+
+def text_config(tmp_path: Path, text: str, **options: object) -> TokenizerConfig:
+    (tmp_path / "corpus.txt").write_text(text)
+    data = {"source": "text", "path": str(tmp_path / "corpus.txt")}
+    return TokenizerConfig(**{"kind": "bpe", "vocab_size": 300, "data": data, **options})
+
+
+def test_ids_by_hand(letters: Tokenizer) -> None:
+    assert letters.encode("ab.\n") == [10, 11, 6, 4]
+    assert letters.encode_batch(["a", "", "ba"]) == [[10], [], [11, 10]]
+    assert (letters.vocab_size, letters.pad_id, letters.eos_id, letters.eos_ids) == (36, PAD, END, (END, STOP))
+    assert letters.decode([10, STOP, 11]) == "ab"
+    assert letters.decode([10, STOP], skip_special=False) == "a<|im_end|>"
+
+
+def test_assistant_mask_by_hand(letters: Tokenizer) -> None:
+    encoded = letters.encode_chat((USER_TURN, ANSWER, USER_TURN, ANSWER))
+    turn_ids = [START, USER, *ids("hi"), STOP, NEWLINE, START, ASSISTANT, *ids("yo"), 6, STOP, NEWLINE]
+    #           <s>    U     h  i        </s>  \n       <s>    A          y  o        .  </s>  \n
+    turn_mask = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0]
+    assert encoded.ids == turn_ids * 2
+    assert encoded.assistant_mask == turn_mask * 2
+
+
+def test_prompt_is_a_prefix_of_the_conversation(bpe: Tokenizer) -> None:
+    prompt, encoded = bpe.encode_prompt((USER_TURN,)), bpe.encode_chat((USER_TURN, ANSWER))
+    assert encoded.ids[: len(prompt)] == prompt
+    assert encoded.assistant_mask == [0] * len(prompt) + [1] * (len(encoded.ids) - len(prompt) - 1) + [0]
+    trained = [i for i, m in zip(*encoded, strict=True) if m]
+    assert bpe.decode(trained, skip_special=False) == "yo.<|im_end|>"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["user", "assistant", "system"]), st.text(max_size=12)), min_size=1, max_size=5)
+)
+def test_mask_is_exact_for_any_text(bpe: Tokenizer, turns: list[tuple[str, str]]) -> None:
+    messages = [Message(role, text) for role, text in turns]
+    encoded = bpe.encode_chat(messages)
+    assert encoded.ids == bpe.encode(bpe.render(messages, add_generation_prompt=False))
+    assert bpe.decode(encoded.ids, skip_special=False) == bpe.render(messages, add_generation_prompt=False)
+    trained = [i for i, m in zip(*encoded, strict=True) if m]
+    text = bpe.decode(trained, skip_special=False)
+    assert trained.count(bpe.eos_ids[1]) == sum(role == "assistant" for role, _ in turns)
+    expected = "".join(text + "<|im_end|>" for role, text in turns if role == "assistant")
+    # a merge across the border belongs to the prompt; it is always white space here
+    assert text.replace("\n", "") == expected.replace("\n", "") or text.split() == expected.split()
+
+
+def test_control_token_in_a_turn_is_refused(letters: Tokenizer) -> None:
+    with pytest.raises(DataError, match=r"x\.jsonl:7: expected user text without control tokens, got '<\|im_end\|>'"):
+        letters.encode_chat((Message("user", "a<|im_end|>b"), ANSWER), where="x.jsonl:7")
+    with pytest.raises(DataError, match="prompt: expected user text without control tokens"):
+        letters.encode_prompt((Message("user", "<|pad|>"),))
+
+
+def test_no_template() -> None:
+    with pytest.raises(DataError, match=r"expected a chat template, got none\. Set `tokenizer.chat_template`"):
+        letter_tokenizer(template=None).encode_prompt((USER_TURN,))
+
+
+def test_template_without_an_ending_token() -> None:
+    tokenizer = letter_tokenizer(template="{% for m in messages %}{{ m.content }}\n{% endfor %}")
+    assert tokenizer.eos_ids == (END,)
+    with pytest.raises(DataError, match="a model trained on it never stops"):
+        tokenizer.encode_chat((USER_TURN, ANSWER))
+
+
+def test_template_that_refuses_the_probe_has_no_ending_token() -> None:
+    assert letter_tokenizer(template="{{ raise_exception('no') }}").eos_ids == (END,)
+
+
+def test_pad_may_be_the_end_of_text_token() -> None:
+    tokenizer = letter_tokenizer(pad="<|endoftext|>")
+    assert tokenizer.pad_id == tokenizer.eos_id == END
+    assert tokenizer.encode_chat((USER_TURN, ANSWER)) == letter_tokenizer().encode_chat((USER_TURN, ANSWER))
+
+
+def test_bos_comes_once() -> None:
+    tokenizer = letter_tokenizer(bos=True, template="{{ '<|im_start|>' }}{{ messages[0].content }}")
+    assert tokenizer.prefix_ids == (START,)
+    assert tokenizer.encode("ab") == [10, 11]
+    assert tokenizer.encode_prompt((Message("user", "ab"),)) == [START, 10, 11]
+    assert letter_tokenizer().prefix_ids == ()
+
+
+def test_missing_eos_token() -> None:
+    backend, options = train_bpe(["a b c"], 262)
+    with pytest.raises(DataError, match="expected an eos_token that is in the vocabulary, got '</s>'"):
+        Tokenizer(backend, {**options, "eos_token": "</s>"}, None)
+
+
+def test_save_and_load_keep_everything(bpe: Tokenizer, tmp_path: Path) -> None:
+    bpe.save(tmp_path / "tok")
+    loaded = Tokenizer.load(tmp_path / "tok")
+    assert sorted(path.name for path in (tmp_path / "tok").iterdir()) == [
+        "chat_template.jinja",
+        "generation_config.json",
+        "special_tokens_map.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ]
+    assert loaded.fingerprint() == bpe.fingerprint()
+    assert (loaded.eos_ids, loaded.pad_id) == (bpe.eos_ids, bpe.pad_id)
+    assert loaded.encode_chat((USER_TURN, ANSWER)) == bpe.encode_chat((USER_TURN, ANSWER))
+    assert json.loads((tmp_path / "tok" / "generation_config.json").read_text()) == {
+        "eos_token_id": list(bpe.eos_ids),
+        "pad_token_id": bpe.pad_id,
+    }
+
+
+def test_fingerprint_tells_templates_apart(letters: Tokenizer) -> None:
+    assert letters.fingerprint() == letter_tokenizer().fingerprint()
+    assert letters.fingerprint() != letter_tokenizer(template=CHATML).fingerprint()
+
+
+def test_build_bpe(tmp_path: Path) -> None:
+    config = text_config(tmp_path, "return the value of the option " * 3)
+    tokenizer = build_tokenizer(config, seed=1)
+    assert tokenizer.fingerprint() == build_tokenizer(config, seed=2).fingerprint()
+    assert tokenizer.template.source == CHATML
+
+
+def test_build_bpe_uses_its_cache_only_for_the_same_texts(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    config = text_config(tmp_path, "return the value " * 3)
+    first = build_tokenizer(config, seed=1, cache_dir=cache)
+    stamp = (cache / "tokenizer.json").stat().st_mtime_ns
+    assert build_tokenizer(config, seed=1, cache_dir=cache).fingerprint() == first.fingerprint()
+    assert (cache / "tokenizer.json").stat().st_mtime_ns == stamp
+    changed = build_tokenizer(text_config(tmp_path, "close a file " * 3), seed=1, cache_dir=cache)
+    assert changed.fingerprint() != first.fingerprint()
+    assert Tokenizer.load(cache).fingerprint() == changed.fingerprint()
+
+
+def test_build_from_folder(tmp_path: Path) -> None:
+    letter_tokenizer(template=None).save(tmp_path / "bare")
+    letter_tokenizer().save(tmp_path / "own")
+    (tmp_path / "mine.jinja").write_text("{{ messages[0].content }}<|im_end|>")
+    folder = TokenizerConfig(kind="folder", path=str(tmp_path / "bare"))
+    assert build_tokenizer(folder, seed=1).template.source == CHATML
+    own = TokenizerConfig(kind="folder", path=str(tmp_path / "own"))
+    assert build_tokenizer(own, seed=1).fingerprint() == letter_tokenizer().fingerprint()
+    mine = own.model_copy(update={"chat_template": str(tmp_path / "mine.jinja")})
+    assert build_tokenizer(mine, seed=1).template.source == "{{ messages[0].content }}<|im_end|>"
+
+
+def test_build_with_a_missing_template_file(tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"tokenizer.chat_template: expected chatml or a Jinja file. no.jinja: .*No such"
+    ):
+        build_tokenizer(text_config(tmp_path, "a", chat_template="no.jinja"), seed=1)
+
+
+def test_build_needs_the_options_of_its_kind() -> None:
+    with pytest.raises(DataError, match="tokenizer.path: expected a tokenizer folder"):
+        build_tokenizer(TokenizerConfig.model_construct(kind="folder", chat_template="chatml", path=None), seed=1)
+    with pytest.raises(DataError, match="expected data and vocab_size for kind bpe"):
+        build_tokenizer(
+            TokenizerConfig.model_construct(kind="bpe", chat_template="chatml", data=None, vocab_size=300), seed=1
+        )
