@@ -24,8 +24,8 @@ _LIMITS = {
         "a text that matches {pattern}",
         "Use letters, digits, `_` and `-`, a letter or digit first.",
     ),
-    "too_short": ("at least {min_length} entries", "Add one."),
-    "too_long": ("at most {max_length} entries", "Remove some."),
+    "too_short": ("{min_length} or more entries", "Add one."),
+    "too_long": ("{max_length} or fewer entries", "Remove some."),
 }
 _TYPES = {
     "int_type": ("a whole number", "Write digits without quotes, e.g. 8."),
@@ -63,7 +63,7 @@ def _problem(details: ErrorDetails, model: type[BaseModel], tree: Any, origins: 
     if kind == "extra_forbidden":
         return Problem(path, _unknown_key(location, model, tree), where)
     if kind == "missing" or (kind == "llmstack" and _is_absent(location, tree)):
-        ghost = _misspelt_parent(location, tree, origins)
+        ghost = _misspelt_parent(location, model, tree, origins)
         if ghost is not None:
             return ghost
     if kind == "missing":
@@ -100,16 +100,19 @@ def _not_a_choice(expected: str, value: Any) -> str:
     return f"expected {expected}, got {_shown(value)}. {fix}"
 
 
-def _misspelt_parent(location: tuple[str | int, ...], tree: Any, origins: Origins) -> Problem | None:
+def _misspelt_parent(
+    location: tuple[str | int, ...], model: type[BaseModel], tree: Any, origins: Origins
+) -> Problem | None:
     """``stages.polcy.lr=1`` on the command line makes a nearly empty ``polcy``: name the sibling that was meant."""
     for depth in range(1, len(location)):
         parent, name = location[: depth - 1], location[depth - 1]
         path = ".".join(str(key) for key in location[:depth])
         siblings = _at(tree, parent)
-        if origins.get(path) is not None or not isinstance(siblings, Mapping):
+        is_free_name = model_at(model, tree, parent) is None and isinstance(siblings, Mapping)
+        if not is_free_name or origins.get(path) is not None:
             continue
-        if origins.find_below(path) == {COMMAND_LINE}:
-            known = [str(key) for key in siblings if key != name]
+        known = [str(key) for key in siblings if key != name]
+        if known and origins.find_below(path) == {COMMAND_LINE}:
             fix = did_you_mean(name, known) or "Choose one of these, or give the new one all its keys in the recipe."
             return Problem(
                 path, f"expected an existing key ({', '.join(known)}), got {str(name)!r}. {fix}", COMMAND_LINE

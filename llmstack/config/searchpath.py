@@ -58,13 +58,14 @@ def _entries_of_recipe(recipe: Path) -> list[tuple[str, Path, str]]:
     hydra = child(read_node(recipe), "hydra")
     if hydra is None:
         return []
-    searchpath = child(hydra, "searchpath")
-    others = [key.value for key, _ in hydra.value if key.value != "searchpath"] if hydra.value else []
     line = f"{display(recipe)}:{hydra.start_mark.line + 1}"
-    if others or not isinstance(hydra, yaml.MappingNode):
-        got = ", ".join(others) or "no mapping"
+    is_mapping = isinstance(hydra, yaml.MappingNode)
+    others = [str(key.value) for key, _ in hydra.value if key.value != "searchpath"] if is_mapping else ["no mapping"]
+    if others:
+        got = ", ".join(others)
         message = f"expected only `searchpath`, got {got}. Hydra composes recipes and runs nothing here; remove it."
         raise ConfigError([Problem("hydra", message, line)])
+    searchpath = child(hydra, "searchpath")
     if not isinstance(searchpath, yaml.SequenceNode):
         raise ConfigError([Problem(_KEY, "expected a list of folders, got another type. Write [folder, ...].", line)])
     return [

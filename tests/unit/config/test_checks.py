@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llmstack.config.load import load_recipe
+from tests.unit.config.conftest import SHORT
+
+POLICY = "stages.policy"
+
+
+@pytest.mark.parametrize(
+    ("override", "path", "words"),
+    [
+        ("stages.base.init_from=policy", "stages.base.init_from", "got 'policy', a later stage"),
+        ("stages.sft.init_from=sft", "stages.sft.init_from", "got 'sft', this stage itself"),
+        ("stages.sft.init_from=bas", "stages.sft.init_from", "Did you mean `base`?"),
+        ("stages.base.init_from=nowhere", "stages.base.init_from", "(there is none) or a model folder, got 'nowhere'"),
+        ("stages.policy.init_from=rm", "stages.policy.init_from", "got 'rm', a stage that makes a reward model"),
+        ("stages.policy.reference=rm", "stages.policy.reference", "an earlier stage that makes a language model"),
+        (
+            "stages.policy.reward.from=sft",
+            "stages.policy.reward.from",
+            "got 'sft', a stage that makes a language model",
+        ),
+        ("stages.policy.reward.from=rmm", "stages.policy.reward.from", "Did you mean `rm`?"),
+        ("stages.policy.critic.init_from=policy", "stages.policy.critic.init_from", "this stage itself"),
+        (
+            "stages.policy.yardsticks.other={kind: model, from: base}",
+            "stages.policy.yardsticks.other.from",
+            "a stage that makes a language model",
+        ),
+        ("model.vocab_size=2000", "model.vocab_size", "expected at least tokenizer.vocab_size (2048), got 2000"),
+        ("stages.rm.seq_len=257", "stages.rm.seq_len", "at most model.max_position_embeddings (256), got 257"),
+        ("stages.policy.response_len=200", "stages.policy.response_len", "(256), got 96 + 200"),
+        ("stages.policy.minibatches=3", "stages.policy.minibatches", "a divisor of batch_rows (64), got 3"),
+        ("stages.policy.prompt_buckets=[96,64]", "stages.policy.prompt_buckets", "Write [64, 96]."),
+        ("stages.policy.prompt_buckets=[64,64]", "stages.policy.prompt_buckets", "Write [64]."),
+        ("stages.policy.prompt_buckets=[0,64]", "stages.policy.prompt_buckets.0", "a number greater than 0"),
+        ("stages.policy.kl.target=1.0", "stages.policy.kl.target", "because `mode` is fixed, got 1.0"),
+        ("stages.policy.kl.horizon=10", "stages.policy.kl.horizon", "because `mode` is fixed, got 10"),
+        ("stages.policy.truncated=penalty", "stages.policy.missing_eos_score", "because `truncated` is penalty"),
+        ("stages.policy.missing_eos_score=-1.0", "stages.policy.missing_eos_score", "`truncated` is bootstrap, got -1"),
+        ("optim.schedule.name=wsd", "optim.schedule.decay_ratio", "because the schedule is wsd, got nothing"),
+        ("optim.schedule.decay_ratio=0.2", "optim.schedule.decay_ratio", "the schedule is cosine, got 0.2"),
+        ("optim.schedule.name=constant", "optim.schedule.final_ratio", "expected 1 because the schedule is constant"),
+        ("tokenizer.path=.", "tokenizer.path", "because `kind` is bpe, got a value"),
+        ("tokenizer.data=null", "tokenizer.data", "because `kind` is bpe, got nothing"),
+        ("tokenizer.chat_template=my.jinja", "tokenizer.chat_template", "expected 'chatml' or an existing file"),
+    ],
+)
+def test_values_that_do_not_fit_together(problems_in, override, path, words):
+    found = problems_in("quickstart", override)
+    assert set(found) == {path}
+    assert words in found[path].message
+
+
+def test_adaptive_kl_needs_target_and_horizon(problems_in):
+    assert set(problems_in("quickstart", "stages.policy.kl.mode=adaptive")) == {
+        "stages.policy.kl.target",
+        "stages.policy.kl.horizon",
+    }
+
+
+def test_a_folder_tokenizer_needs_a_path_and_nothing_to_train_on(problems_in):
+    assert set(problems_in("quickstart", "tokenizer.kind=folder")) == {
+        "tokenizer.path",
+        "tokenizer.vocab_size",
+        "tokenizer.data",
+    }
+
+
+def test_checks_go_on_where_decoding_failed(problems_in):
+    found = problems_in(
+        "quickstart",
+        "stages.policy.kl.betta=1",
+        "stages.policy.reward.from=sft",
+        "stages.rm.seq_len=999",
+        "model.vocab_size=300",
+        "parallel.mode=double",
+    )
+    assert set(found) == {
+        "stages.policy.kl.betta",
+        "stages.policy.reward.from",
+        "stages.rm.seq_len",
+        "model.vocab_size",
+        "parallel.mode",
+    }
+
+
+def test_files_and_folders_must_be_there(write, problems_in):
+    write("text", "corpus/a.txt")
+    text = SHORT.replace("data: {source: stdlib_docs, split: train}", "data: {source: text, path: 'corpus/*.txt'}")
+    recipe = write(text)
+    assert load_recipe(recipe).config.stages["base"].data.path == "corpus/*.txt"
+    found = problems_in(
+        recipe,
+        "stages.base.data.path=corpus/*.md",
+        "++tokenizer={kind: folder, path: tok, vocab_size: null, data: null}",
+    )
+    assert "an existing file or a glob that matches some, got 'corpus/*.md'" in found["stages.base.data.path"].message
+    assert "expected an existing folder, got 'tok'" in found["tokenizer.path"].message
+
+
+def test_a_model_folder_can_be_named_instead_of_a_stage(write, problems_in):
+    recipe = write()
+    Path("empty").mkdir()
+    assert (
+        "a folder without config.json"
+        in problems_in(recipe, "stages.sft.init_from=empty")["stages.sft.init_from"].message
+    )
+    write("{}", "model/config.json")
+    assert load_recipe(recipe, ["stages.sft.init_from=./model"]).config.stages["sft"].init_from == "./model"
+
+
+def test_a_critic_may_start_from_a_reward_model(problems_in):
+    assert load_recipe("quickstart", [f"{POLICY}.critic.init_from=rm"]).config.stages["policy"].critic.init_from == "rm"
+
+
+def test_an_open_vocabulary_takes_the_tokenizers():
+    assert load_recipe("quickstart", ["model.vocab_size=null"]).resolved["model"]["vocab_size"] is None
