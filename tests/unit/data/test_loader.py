@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llmstack.data.loader import EvalBatches, Loader
+from llmstack.data.row_tables import EncodeReport, PreferenceRows, PromptRows, Rows
+from llmstack.errors import DataError
+
+REPORT = EncodeReport(records=1, kept=1)
+
+
+def table(num_rows: int) -> Rows:
+    rows = np.arange(num_rows, dtype=np.int32)[:, None]
+    ones = np.ones_like(rows)
+    return Rows(
+        {"tokens": rows, "segments": ones, "positions": ones, "loss_mask": ones.astype(np.float32)}, num_rows, REPORT
+    )
+
+
+def prompts(lengths: list[int]) -> PromptRows:
+    arrays = {"tokens": np.zeros((len(lengths), 8), np.int32), "lengths": np.asarray(lengths, np.int32)}
+    texts = tuple(map(str, lengths))
+    return PromptRows(arrays, sum(lengths), REPORT, buckets=(2, 4, 8), prompts=texts, answers=(None,) * len(texts))
+
+
+def served(loader: Loader, num_batches: int) -> list[int]:
+    found: list[int] = []
+    for _ in range(num_batches):
+        loader.next()
+        found += loader.sample_ids.tolist()
+    return found
+
+
+def test_unshuffled_order_by_hand() -> None:
+    loader = Loader(table(3), batch_rows=2, seed=0, shuffle=False)
+    assert [loader.next()["tokens"][:, 0].tolist() for _ in range(3)] == [[0, 1], [2, 0], [1, 2]]
+    assert loader.sample_ids.tolist() == [1, 2]
+
+
+def test_steps_per_epoch_round_up() -> None:
+    loader = Loader(table(10), batch_rows=4, seed=0)
+    assert (loader.steps_per_epoch(), loader.steps_per_epoch(accumulate=2), loader.num_tokens) == (3, 2, 10)
+
+
+def test_seed_decides_the_order() -> None:
+    first, same, other = (served(Loader(table(50), batch_rows=10, seed=seed), 5) for seed in (1, 1, 2))
+    assert first == same != other
+
+
+def test_epochs_have_different_orders() -> None:
+    order = served(Loader(table(50), batch_rows=10, seed=1), 10)
+    assert order[:50] != order[50:]
+
+
+@settings(deadline=None)
+@given(st.integers(1, 23), st.integers(1, 7), st.integers(0, 2**32 - 1))
+def test_every_epoch_serves_every_row_once(num_rows: int, batch_rows: int, seed: int) -> None:
+    order = served(Loader(table(num_rows), batch_rows=batch_rows, seed=seed), 3 * num_rows)
+    for epoch in range(3):
+        assert sorted(order[epoch * num_rows : (epoch + 1) * num_rows]) == list(range(num_rows))
+
+
+@settings(deadline=None)
+@given(st.integers(1, 23), st.integers(1, 7), st.integers(0, 30), st.integers(1, 30))
+def test_resume_is_a_straight_run_across_epochs(num_rows: int, batch_rows: int, before: int, after: int) -> None:
+    straight = served(Loader(table(num_rows), batch_rows=batch_rows, seed=3), before + after)
+    first = Loader(table(num_rows), batch_rows=batch_rows, seed=3)
+    start = served(first, before)
+    second = Loader(table(num_rows), batch_rows=batch_rows, seed=3)
+    second.restore(json.loads(json.dumps(first.state())))
+    assert start + served(second, after) == straight
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 8), min_size=1, max_size=30), st.integers(1, 4), st.integers(0, 20), st.integers(1, 20))
+def test_prompt_resume_is_a_straight_run(lengths: list[int], batch_rows: int, before: int, after: int) -> None:
+    straight = served(Loader(prompts(lengths), batch_rows=batch_rows, seed=3), before + after)
+    first = Loader(prompts(lengths), batch_rows=batch_rows, seed=3)
+    start = served(first, before)
+    second = Loader(prompts(lengths), batch_rows=batch_rows, seed=3)
+    second.restore(json.loads(json.dumps(first.state())))
+    assert start + served(second, after) == straight
+
+
+def test_prompt_batches_have_one_bucket_and_read_all_buckets_at_one_pace() -> None:
+    loader = Loader(prompts([1] * 8 + [3] * 4), batch_rows=2, seed=0)
+    shapes = [loader.next()["tokens"].shape for _ in range(12)]
+    # 8 prompts of bucket 2 and 4 of bucket 4: twice as many batches of the first, twice through everything
+    assert shapes == [(2, 2), (2, 4), (2, 2), (2, 2), (2, 4), (2, 2)] * 2
+    assert loader.state()["cursors"] == [16, 8]
+
+
+def test_restore_refuses_other_data_and_another_seed() -> None:
+    state = Loader(table(5), batch_rows=2, seed=1).state()
+    with pytest.raises(DataError, match=r"expected the seed and rows .*\(1, \[5\]\), got \(1, \[6\]\)"):
+        Loader(table(6), batch_rows=2, seed=1).restore(state)
+    with pytest.raises(DataError, match="expected the seed and rows"):
+        Loader(table(5), batch_rows=2, seed=2).restore(state)
+
+
+def test_evaluation_serves_every_row_once_and_fills_up_with_weight_0() -> None:
+    batches = EvalBatches(table(3), batch_rows=2)
+    assert len(batches) == 2
+    first, last = batches
+    assert first["tokens"][:, 0].tolist() == [0, 1]
+    assert first["weight"].tolist() == [1.0, 1.0]
+    assert last["tokens"][0, 0] == 2
+    assert last["weight"].tolist() == [1.0, 0.0]
+    assert last["loss_mask"].tolist() == [[1.0], [0.0]]
+    assert last["segments"].tolist() == [[1], [0]]
+    assert table(3).arrays["segments"].all()
+
+
+def test_evaluation_can_be_limited_and_repeated() -> None:
+    batches = EvalBatches(table(9), batch_rows=2, limit=2)
+    assert [batch["tokens"][:, 0].tolist() for batch in batches] == [[0, 1], [2, 3]]
+    assert len(list(batches)) == len(batches) == 2
+
+
+def test_evaluation_of_pairs_fills_both_sides() -> None:
+    pairs = np.ones((1, 2, 3), np.int32)
+    arrays = {"tokens": pairs, "positions": pairs, "segments": pairs, "last": pairs[..., 0], "margin": np.ones(1)}
+    (batch,) = EvalBatches(PreferenceRows(arrays, 6, REPORT), batch_rows=2)
+    assert batch["segments"][:, 0].tolist() == [1, 0, 1, 0]
+    assert batch["weight"].tolist() == [1.0, 0.0]
+
+
+def test_evaluation_does_not_change_the_rows() -> None:
+    rows = table(3)
+    list(EvalBatches(rows, batch_rows=2))
+    assert rows.arrays["loss_mask"].tolist() == [[1.0]] * 3
