@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,9 +61,9 @@ class Tokenizer:
         }
         self.eos_id = self._named_id("eos_token")
         self.pad_id = self._named_id("pad_token") if "pad_token" in self._names else self.eos_id
-        self.prefix_ids = self._find_prefix()
+        self.prefix_ids = _prefix_ids(backend)
         self._template = None if template is None else ChatTemplate(template, self._names, where=f"{where} template")
-        self._turn_end = self._find_turn_end()
+        self._turn_end = _turn_end(self._template, self._special)
         ends = [self.eos_id, *([] if self._turn_end is None else [self._special[self._turn_end]]), *extra_eos_ids]
         self.eos_ids: tuple[int, ...] = tuple(dict.fromkeys(ends))
 
@@ -76,28 +76,6 @@ class Tokenizer:
                 f"Set {name} in tokenizer_config.json."
             )
         return found
-
-    def _find_prefix(self) -> tuple[int, ...]:
-        """What the post-processor puts first, e.g. a BOS; an ending token it may put last is left to the caller."""
-        plain = self._backend.encode("x", add_special_tokens=False).ids
-        full = self._backend.encode("x", add_special_tokens=True).ids
-        start = next((i for i in range(len(full)) if full[i : i + len(plain)] == plain), 0)
-        return tuple(full[:start])
-
-    def _find_turn_end(self) -> str | None:
-        """Text of the special token the template writes behind an assistant's text; None without one."""
-        if self._template is None:
-            return None
-        probe = "QZX"
-        try:
-            text = self._template.render(
-                (Message("user", "a"), Message("assistant", probe)), add_generation_prompt=False
-            )
-        except DataError:
-            return None
-        tail = text.rpartition(probe)[2].lstrip()
-        fitting = [token for token in self._special if tail.startswith(token)]
-        return max(fitting, key=len, default=None)
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a text; nothing is added. Control tokens written out in the text become their ids.
@@ -294,6 +272,27 @@ class Tokenizer:
             extra_eos_ids=files.eos_ids,
             where=str(folder),
         )
+
+
+def _prefix_ids(backend: tokenizers.Tokenizer) -> tuple[int, ...]:
+    """What the post-processor puts first, e.g. a BOS; an ending token it may put last is left to the caller."""
+    plain = backend.encode("x", add_special_tokens=False).ids
+    full = backend.encode("x", add_special_tokens=True).ids
+    start = next((i for i in range(len(full)) if full[i : i + len(plain)] == plain), 0)
+    return tuple(full[:start])
+
+
+def _turn_end(template: ChatTemplate | None, special: Collection[str]) -> str | None:
+    """Text of the special token the template writes behind an assistant's text; None without one."""
+    if template is None:
+        return None
+    probe = "QZX"
+    try:
+        text = template.render((Message("user", "a"), Message("assistant", probe)), add_generation_prompt=False)
+    except DataError:
+        return None
+    tail = text.rpartition(probe)[2].lstrip()
+    return max((token for token in special if tail.startswith(token)), key=len, default=None)
 
 
 def build_tokenizer(config: TokenizerConfig, *, seed: int, cache_dir: str | Path | None = None) -> Tokenizer:
