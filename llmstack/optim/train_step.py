@@ -1,8 +1,9 @@
 """One optimizer step as a compiled graph: gradients, clipping by the global norm, the finite check, the update.
 
-An *objective* is a Cell whose ``construct(inv_count, *batch)`` returns ``(loss, *metrics)``: a tuple of at least two
-float32 scalars, always the same number of them. ``inv_count`` is 1 over the number of things the loss sums over in all
-micro-batches together, so sums times ``inv_count`` add up to the mean over the whole batch, however ragged its rows.
+An *objective* is a Cell whose ``construct(inv_count, *batch)`` returns ``(loss, *metrics)``: a tuple of float32
+scalars, the loss first, always the same number of them. ``inv_count`` is 1 over the number of things the loss sums over
+in all micro-batches together, so sums times ``inv_count`` add up to the mean over the whole batch, however ragged its
+rows.
 
 An *optimizer* is a Cell with ``parameters`` (a ParameterTuple) and ``construct(lr, grads) -> step``.
 """
