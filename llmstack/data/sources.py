@@ -6,6 +6,7 @@ Every source has the same shape: ``Source(config, seed=...)`` and ``records() ->
 from __future__ import annotations
 
 import glob
+import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -32,6 +33,10 @@ class Source(Protocol):
 
     def records(self) -> list[Record]:
         """Every record, in a fixed order."""
+        ...
+
+    def fingerprint(self) -> str:
+        """A text that changes whenever the same options would give other records."""
         ...
 
 
@@ -61,6 +66,31 @@ def resolve_files(pattern: str) -> list[Path]:
             "Correct `path` (it counts from the working directory)."
         )
     return files
+
+
+def files_fingerprint(pattern: str) -> str:
+    """Hash of the contents of the files a path or glob names.
+
+    Args:
+        pattern: as for :func:`resolve_files`.
+
+    Returns:
+        sha256 hex; names do not count, the order of the files does.
+
+    Raises:
+        DataError: nothing matches, or a file cannot be read.
+    """
+    digest = hashlib.sha256()
+    for path in resolve_files(pattern):
+        try:
+            with path.open("rb") as file:
+                for block in iter(lambda: file.read(1 << 20), b""):
+                    digest.update(block)
+        except OSError as error:
+            raise DataError(
+                f"{path}: expected a readable file, got {error.strerror}. Correct its permissions."
+            ) from error
+    return digest.hexdigest()
 
 
 def read_text(path: Path) -> str:
@@ -116,6 +146,10 @@ class TextFiles:
             raise DataError(f"{self._config.path}: expected text, got only empty files. Correct `path`.")
         return found
 
+    def fingerprint(self) -> str:
+        """Hash of the files' contents."""
+        return files_fingerprint(self._config.path)
+
 
 def _blocks(text: str) -> Iterator[tuple[int, str]]:
     """Yield (first line number, text) of each run of non-blank lines."""
@@ -165,6 +199,10 @@ class Jsonl:
                 f"{self._config.path}: expected at least one JSON object, got an empty data set. Correct `path`."
             )
         return found
+
+    def fingerprint(self) -> str:
+        """Hash of the files' contents."""
+        return files_fingerprint(self._config.path)
 
 
 def _parse(line: str, where: str) -> dict[str, Any]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import functools
+import hashlib
 import inspect
 import os
+import platform
 import sysconfig
 import warnings
 from collections.abc import Iterator
@@ -67,6 +69,22 @@ def read_stdlib(folder: str | None = None) -> tuple[Documented, ...]:
             "Use a Python that ships its library as source."
         )
     return tuple(found)
+
+
+def library_fingerprint(folder: str | None = None) -> str:
+    """Which library :func:`read_stdlib` reads: changes with its version, its files and their sizes.
+
+    Args:
+        folder: where the library lies; None asks this Python.
+
+    Returns:
+        sha256 hex.
+    """
+    root = Path(folder or sysconfig.get_paths()["stdlib"])
+    digest = hashlib.sha256(platform.python_version().encode())
+    for path in _source_files(root):
+        digest.update(f"{path.relative_to(root).as_posix()} {path.stat().st_size}\n".encode())
+    return digest.hexdigest()
 
 
 def _source_files(root: Path) -> Iterator[Path]:

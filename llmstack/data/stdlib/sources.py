@@ -14,7 +14,7 @@ import numpy as np
 
 from llmstack.data.records import PreferenceRecord, Record, ResponseRecord, TextRecord
 from llmstack.data.stdlib.pairs import style_pairs
-from llmstack.data.stdlib.reader import read_stdlib
+from llmstack.data.stdlib.reader import library_fingerprint, read_stdlib
 from llmstack.data.stdlib.summaries import read_summaries, split_of
 
 if TYPE_CHECKING:
@@ -39,14 +39,22 @@ def shuffled(records: Iterable[T], *, seed: int, limit: int | None) -> list[Reco
     return [found[place] for place in order]
 
 
-class StdlibDocs:
+class _StdlibSource:
+    """What the three sources share."""
+
+    def __init__(self, config: StdlibConfig, *, seed: int) -> None:
+        self._config, self._seed = config, seed
+
+    def fingerprint(self) -> str:
+        """Version and files of the library on this machine."""
+        return library_fingerprint()
+
+
+class StdlibDocs(_StdlibSource):
     """Documentation text: every docstring and every help topic, each once.
 
     ``train`` and ``policy`` are the same text (all that may be trained on), ``eval`` is the rest.
     """
-
-    def __init__(self, config: StdlibConfig, *, seed: int) -> None:
-        self._config, self._seed = config, seed
 
     def records(self) -> list[Record]:
         """One ``TextRecord`` a docstring or topic.
@@ -64,11 +72,8 @@ class StdlibDocs:
         return shuffled(wanted.values(), seed=self._seed, limit=self._config.limit)
 
 
-class StdlibSummaries:
+class StdlibSummaries(_StdlibSource):
     """A function's signature, and the summary its authors wrote, in whatever style."""
-
-    def __init__(self, config: StdlibConfig, *, seed: int) -> None:
-        self._config, self._seed = config, seed
 
     def records(self) -> list[Record]:
         """One ``ResponseRecord`` a (signature, summary).
@@ -82,11 +87,8 @@ class StdlibSummaries:
         return shuffled(found, seed=self._seed, limit=self._config.limit)
 
 
-class StdlibStylePairs:
+class StdlibStylePairs(_StdlibSource):
     """Two summaries of one signature: chosen keeps PEP 257's style, rejected does not."""
-
-    def __init__(self, config: StdlibConfig, *, seed: int) -> None:
-        self._config, self._seed = config, seed
 
     def records(self) -> list[Record]:
         """One ``PreferenceRecord`` a pair.

@@ -170,3 +170,13 @@ def test_jsonl_unknown_field_name(tmp_path: Path) -> None:
 def test_jsonl_empty_data_set(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="expected at least one JSON object, got an empty data set"):
         jsonl(tmp_path, "", " ", record="text")
+
+
+def test_a_fingerprint_follows_the_contents_of_the_files(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("one")
+    source = TextFiles(TextFileConfig(source="text", path=str(path)), seed=0)
+    before = source.fingerprint()
+    assert source.fingerprint() == before
+    path.write_text("two")
+    assert source.fingerprint() != before
