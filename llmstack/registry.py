@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from llmstack import catalog
+from llmstack.catalog import BuiltIn
 from llmstack.errors import UserError
 
 T = TypeVar("T")
@@ -59,6 +61,7 @@ class _Entry:
     config: str | type | None
     summary: str
     lazy: bool
+    built_in: bool
 
 
 class Registry(Generic[T]):
@@ -89,7 +92,7 @@ class Registry(Generic[T]):
 
         def enter(part: T) -> T:
             first_line = (part.__doc__ or "").strip().partition("\n")[0]
-            self._add(name, _Entry(part, config, summary or first_line, lazy=False))
+            self._add(name, _Entry(part, config, summary or first_line, lazy=False, built_in=False))
             return part
 
         return enter
@@ -106,7 +109,7 @@ class Registry(Generic[T]):
         Raises:
             UserError: the name is taken.
         """
-        self._add(name, _Entry(target, config, summary, lazy=True))
+        self._add(name, _Entry(target, config, summary, lazy=True, built_in=True))
 
     def get(self, name: str) -> T:
         """Gives the part of that name, importing it when needed.
@@ -119,6 +122,15 @@ class Registry(Generic[T]):
             entry.target, entry.lazy = _import(entry.target), False
         part: T = entry.target
         return part
+
+    def plugin_part(self, name: str) -> T | None:
+        """Gives the part of that name when a plugin entered it; None for a built-in, which is not imported.
+
+        Raises:
+            UserError: no such name.
+        """
+        entry = self._entry(name)
+        return None if entry.built_in else entry.target
 
     def config(self, name: str) -> type | None:
         """Gives the class of the options of that part; None when it has none of its own.
@@ -166,75 +178,17 @@ def _import(address: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
-STAGES: Registry[Any] = Registry("stage kind")
-MODELS: Registry[Any] = Registry("model family")
-REWARDS: Registry[Any] = Registry("reward kind")
-SOURCES: Registry[Any] = Registry("data source")
-OPTIMIZERS: Registry[Any] = Registry("optimizer")
-SCHEDULES: Registry[Any] = Registry("schedule")
+def _built_in(noun: str, entries: Iterable[BuiltIn]) -> Registry[Any]:
+    """A registry that holds what llmstack itself provides."""
+    registry: Registry[Any] = Registry(noun)
+    for entry in entries:
+        registry.add_lazy(entry.name, entry.target, config=entry.config, summary=entry.summary)
+    return registry
 
 
-def _add_built_ins() -> None:
-    """Enters what llmstack itself provides; every address is checked by a test."""
-    stages = "llmstack.config.stages"
-    STAGES.add_lazy(
-        "pretrain",
-        "llmstack.stages.pretrain:PretrainStage",
-        config=f"{stages}:PretrainConfig",
-        summary="next-token prediction on every token of packed documents",
-    )
-    STAGES.add_lazy(
-        "sft",
-        "llmstack.stages.sft:SftStage",
-        config=f"{stages}:SftConfig",
-        summary="supervised fine-tuning on the assistant's tokens",
-    )
-    STAGES.add_lazy(
-        "reward",
-        "llmstack.stages.reward:RewardStage",
-        config=f"{stages}:RewardConfig",
-        summary="Bradley-Terry reward model on preference pairs",
-    )
-    STAGES.add_lazy(
-        "ppo",
-        "llmstack.stages.ppo.stage:PpoStage",
-        config=f"{stages}:PpoConfig",
-        summary="PPO from a reward, held near a reference by a KL term",
-    )
-    MODELS.add_lazy(
-        "llama", "llmstack.models.families:LLAMA", summary="Llama: RMSNorm, rotary positions, grouped queries, SwiGLU"
-    )
-    REWARDS.add_lazy(
-        "model",
-        "llmstack.stages.ppo.rewards:ModelReward",
-        config=f"{stages}:ModelRewardConfig",
-        summary="score of a trained reward model",
-    )
-    REWARDS.add_lazy(
-        "pep257_style",
-        "llmstack.data.stdlib.style:style_reward",
-        config=f"{stages}:RewardSourceConfig",
-        summary="1 when a docstring summary keeps the PEP 257 style, else 0",
-    )
-    data = "llmstack.config.data"
-    SOURCES.add_lazy(
-        "text", "llmstack.data.sources:TextFiles", config=f"{data}:TextFileConfig", summary="plain text files"
-    )
-    SOURCES.add_lazy("jsonl", "llmstack.data.sources:Jsonl", config=f"{data}:JsonlConfig", summary="one JSON a line")
-    for name, cls, summary in (
-        ("stdlib_docs", "StdlibDocs", "documentation text of the Python standard library"),
-        ("stdlib_summaries", "StdlibSummaries", "function signature and the summary of its docstring"),
-        ("stdlib_style_pairs", "StdlibStylePairs", "a summary in PEP 257 style against one that breaks it"),
-    ):
-        SOURCES.add_lazy(name, f"llmstack.data.stdlib.sources:{cls}", config=f"{data}:StdlibConfig", summary=summary)
-    OPTIMIZERS.add_lazy("adamw", "llmstack.optim.adamw:AdamW", summary="Adam with decoupled weight decay")
-    for name, summary in (
-        ("constant", "the peak rate after warm-up"),
-        ("linear", "a straight line down to final_ratio"),
-        ("cosine", "half a cosine down to final_ratio"),
-        ("wsd", "warm-up, stable, then a decay over the last decay_ratio of the steps"),
-    ):
-        SCHEDULES.add_lazy(name, f"llmstack.optim.schedules:{name}", summary=summary)
-
-
-_add_built_ins()
+STAGES = _built_in("stage kind", catalog.STAGES)
+MODELS = _built_in("model family", catalog.MODELS)
+REWARDS = _built_in("reward kind", catalog.REWARDS)
+SOURCES = _built_in("data source", catalog.SOURCES)
+OPTIMIZERS = _built_in("optimizer", catalog.OPTIMIZERS)
+SCHEDULES = _built_in("schedule", catalog.SCHEDULES)

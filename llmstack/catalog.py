@@ -1,0 +1,109 @@
+"""What llmstack itself provides, by name: where each part is and which class its options have.
+
+Addresses are texts, so that listing names or decoding a recipe never loads MindSpore.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_STAGE_CONFIGS = "llmstack.config.stages"
+_DATA_CONFIGS = "llmstack.config.data"
+_STDLIB = "llmstack.data.stdlib.sources"
+_SCHEDULES = "llmstack.optim.schedules"
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """One entry of a registry.
+
+    Attributes:
+        name: as written in a recipe.
+        target: ``package.module:attribute`` of the part.
+        summary: one line for ``llmstack list``.
+        config: address of the class of its options; None: it has none of its own.
+    """
+
+    name: str
+    target: str
+    summary: str
+    config: str | None = None
+
+
+STAGES = (
+    BuiltIn(
+        "pretrain",
+        "llmstack.stages.pretrain:PretrainStage",
+        "next-token prediction on every token of packed documents",
+        f"{_STAGE_CONFIGS}:PretrainConfig",
+    ),
+    BuiltIn(
+        "sft",
+        "llmstack.stages.sft:SftStage",
+        "supervised fine-tuning on the assistant's tokens",
+        f"{_STAGE_CONFIGS}:SftConfig",
+    ),
+    BuiltIn(
+        "reward",
+        "llmstack.stages.reward:RewardStage",
+        "Bradley-Terry reward model on preference pairs",
+        f"{_STAGE_CONFIGS}:RewardConfig",
+    ),
+    BuiltIn(
+        "ppo",
+        "llmstack.stages.ppo.stage:PpoStage",
+        "PPO from a reward, held near a reference by a KL term",
+        f"{_STAGE_CONFIGS}:PpoConfig",
+    ),
+)
+
+MODELS = (
+    BuiltIn("llama", "llmstack.models.families:LLAMA", "Llama: RMSNorm, rotary positions, grouped queries, SwiGLU"),
+)
+
+REWARDS = (
+    BuiltIn(
+        "model",
+        "llmstack.stages.ppo.rewards:ModelReward",
+        "score of a trained reward model",
+        f"{_STAGE_CONFIGS}:ModelRewardConfig",
+    ),
+    BuiltIn(
+        "pep257_style",
+        "llmstack.data.stdlib.style:style_reward",
+        "1 when a docstring summary keeps the PEP 257 style, else 0",
+        f"{_STAGE_CONFIGS}:RewardSourceConfig",
+    ),
+)
+
+SOURCES = (
+    BuiltIn("text", "llmstack.data.sources:TextFiles", "plain text files", f"{_DATA_CONFIGS}:TextFileConfig"),
+    BuiltIn("jsonl", "llmstack.data.sources:Jsonl", "one JSON object a line", f"{_DATA_CONFIGS}:JsonlConfig"),
+    BuiltIn(
+        "stdlib_docs",
+        f"{_STDLIB}:StdlibDocs",
+        "documentation text of the Python standard library",
+        f"{_DATA_CONFIGS}:StdlibConfig",
+    ),
+    BuiltIn(
+        "stdlib_summaries",
+        f"{_STDLIB}:StdlibSummaries",
+        "a function's signature and the summary of its docstring",
+        f"{_DATA_CONFIGS}:StdlibConfig",
+    ),
+    BuiltIn(
+        "stdlib_style_pairs",
+        f"{_STDLIB}:StdlibStylePairs",
+        "a summary in PEP 257 style against one that breaks it",
+        f"{_DATA_CONFIGS}:StdlibConfig",
+    ),
+)
+
+OPTIMIZERS = (BuiltIn("adamw", "llmstack.optim.adamw:AdamW", "Adam with decoupled weight decay"),)
+
+SCHEDULES = (
+    BuiltIn("constant", f"{_SCHEDULES}:constant", "the peak rate after warm-up"),
+    BuiltIn("linear", f"{_SCHEDULES}:linear", "a straight line down to final_ratio"),
+    BuiltIn("cosine", f"{_SCHEDULES}:cosine", "half a cosine down to final_ratio"),
+    BuiltIn("wsd", f"{_SCHEDULES}:wsd", "warm-up, stable, then a decay over the last decay_ratio of the steps"),
+)
