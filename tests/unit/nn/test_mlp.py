@@ -5,7 +5,7 @@ import numpy as np
 from llmstack.nn.mlp import SwiGLU
 from tests.helpers.cells import run
 from tests.reference.mlp import swiglu
-from tests.tolerances import F32_ATOL
+from tests.tolerances import F32_ATOL, F32_RTOL
 
 
 def _set(parameter, values):
@@ -18,7 +18,7 @@ def test_by_hand():
     _set(cell.gate_up, [[np.log(3.0)], [2.0]])
     _set(cell.down, [[10.0]])
     expected = 10 * np.log(3.0) * 0.75 * 2
-    np.testing.assert_allclose(run(cell, np.ones((1, 1))), [[expected]], rtol=1e-6, atol=0)
+    np.testing.assert_allclose(run(cell, np.ones((1, 1))), [[expected]], rtol=F32_RTOL, atol=0)
 
 
 def test_matches_the_oracle_with_gate_rows_first():
