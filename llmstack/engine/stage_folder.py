@@ -45,7 +45,7 @@ class StageFolder:
 
     @property
     def metrics(self) -> Path:
-        """``metrics.jsonl``."""
+        """``metrics.jsonl``, a line for every logged step."""
         return self.path / "metrics.jsonl"
 
     @property
@@ -55,12 +55,12 @@ class StageFolder:
 
     @property
     def samples(self) -> Path:
-        """``samples.jsonl``."""
+        """``samples.jsonl``, what the model said at each evaluation."""
         return self.path / "samples.jsonl"
 
     @property
     def checkpoints(self) -> Path:
-        """``checkpoints/``."""
+        """``checkpoints/``, the states to go on from."""
         return self.path / "checkpoints"
 
     @property

@@ -8,8 +8,8 @@ rows.
 An *optimizer* is a Cell with ``parameters`` (a ParameterTuple) and ``construct(lr, grads) -> step``.
 """
 
+import numpy as np
 from mindspore import Parameter, ParameterTuple, Tensor, nn, ops
-from mindspore import dtype as mstype
 
 from llmstack.optim.grad_norm import GlobalNorm
 
@@ -44,7 +44,7 @@ class ClippedUpdate(nn.Cell):
         if finite:
             # max(norm, limit) >= limit > 0: no epsilon, and exactly 1 when nothing is clipped
             scale = self.max_grad_norm / ops.maximum(norm, self.max_grad_norm)
-            clipped = ()
+            clipped: tuple[Tensor, ...] = ()
             for grad in grads:
                 clipped = clipped + (grad * scale,)
             self.optimizer(lr, clipped)
@@ -99,7 +99,7 @@ class GradStep(nn.Cell):
         self.objective = objective
         self.buffers = ParameterTuple(
             [
-                Parameter(ops.zeros(p.shape, mstype.float32), name=f"gradient.{p.name}", requires_grad=False)
+                Parameter(Tensor(np.zeros(p.shape, np.float32)), name=f"gradient.{p.name}", requires_grad=False)
                 for p in parameters
             ]
         )
@@ -148,7 +148,7 @@ class ApplyStep(nn.Cell):
         Returns:
             ``(grad_norm, finite)`` as :class:`ClippedUpdate`.
         """
-        grads = ()
+        grads: tuple[Tensor, ...] = ()
         for i in range(len(self.buffers)):
             grads = grads + (self.buffers[i].value(),)
         norm, finite = self.update(lr, grads)
