@@ -12,7 +12,6 @@ from tests.reference import logprob as logprob_oracle
 from tests.reference import mlp as mlp_oracle
 from tests.reference import norm as norm_oracle
 from tests.reference import rope as rope_oracle
-from tests.reference.attention_gradient import attention_gradient
 from tests.reference.differences import numerical_gradient
 from tests.tolerances import F32_ATOL, F32_RTOL, GRADIENT_ATOL
 
@@ -63,7 +62,7 @@ def attention_oracle_of(case, qkv, positions, segments):
 def attention_gradient_oracle_of(case, qkv, positions, *, segments, upstream):
     """Gradient of ``sum(upstream * attention)`` in the fused projection: (B*T, (H+2K)*E) float64."""
     q, k, v = _rotated_parts(case, qkv, positions)
-    dq, dk, dv = attention_gradient(q, k, v, segments, upstream.reshape(q.shape))
+    dq, dk, dv = attention_oracle.attention_gradient(q, k, v, segments, upstream.reshape(q.shape))
     # a rotation's transpose is the rotation back
     parts = (rope_oracle.rotate(dq, -positions, THETA), rope_oracle.rotate(dk, -positions, THETA), dv)
     return np.concatenate(parts, axis=2).reshape(qkv.shape)

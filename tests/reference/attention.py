@@ -47,3 +47,35 @@ def attention(q_BTHE, k_BTKE, v_BTKE, segments_BT):
                 weights = np.exp(scores - scores.max())
                 out[row, t, head] = (weights / weights.sum()) @ values[seen]
     return out
+
+
+def attention_gradient(q_BTHE, k_BTKE, v_BTKE, segments_BT, upstream_BTHE):
+    """Gradient of ``sum(upstream * attention(q, k, v))`` (Dao et al. 2022, "FlashAttention", appendix B.2).
+
+    With P the weights of one head: ``dv = P^T do``, ``dP = do v^T``, ``dS = P * (dP - rowsum(P * dP))``,
+    ``dq = dS k / sqrt(E)``, ``dk = dS^T q / sqrt(E)``; a shared key/value head adds up those of its query heads.
+
+    Args:
+        q_BTHE: (B, T, H, E) queries, already rotated. k_BTKE, v_BTKE: (B, T, K, E). segments_BT: see ``allowed``.
+        upstream_BTHE: (B, T, H, E) gradient in the output.
+
+    Returns:
+        (dq, dk, dv) float64 in the shapes of q, k and v.
+    """
+    q, k, v, upstream = (np.asarray(x, np.float64) for x in (q_BTHE, k_BTKE, v_BTKE, upstream_BTHE))
+    width, per_group = q.shape[-1], q.shape[2] // k.shape[2]
+    may_see = allowed(segments_BT)
+    dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
+    for row in range(q.shape[0]):
+        for head in range(q.shape[2]):
+            shared = head // per_group
+            queries, keys, values = q[row, :, head], k[row, :, shared], v[row, :, shared]
+            scores = np.where(may_see[row], queries @ keys.T / np.sqrt(width), -np.inf)
+            weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+            weights /= weights.sum(axis=-1, keepdims=True)
+            in_weights = upstream[row, :, head] @ values.T
+            in_scores = weights * (in_weights - (weights * in_weights).sum(axis=-1, keepdims=True))
+            dv[row, :, shared] += weights.T @ upstream[row, :, head]
+            dq[row, :, head] = in_scores @ keys / np.sqrt(width)
+            dk[row, :, shared] += in_scores.T @ queries / np.sqrt(width)
+    return dq, dk, dv

@@ -63,6 +63,23 @@ def test_attention_by_hand():
     close(attention.attention(q, np.zeros((1, 2, 1, 2)), v, [[1, 1]]), [[[[1.0, 0.0]], [[2.0, 2.0]]]])
 
 
+def test_attention_gradient_matches_differences(rng):
+    segments = np.array([[0, 1, 1, 2]])
+    q, upstream = rng.normal(size=(2, 1, 4, 4, 2))
+    k, v = rng.normal(size=(2, 1, 4, 2, 2))
+
+    def objective(q_value, k_value, v_value):
+        return float((attention.attention(q_value, k_value, v_value, segments) * upstream).sum())
+
+    expected = (
+        numerical_gradient(lambda x: objective(x, k, v), q),
+        numerical_gradient(lambda x: objective(q, x, v), k),
+        numerical_gradient(lambda x: objective(q, k, x), v),
+    )
+    for ours, numerical in zip(attention.attention_gradient(q, k, v, segments, upstream), expected, strict=True):
+        close(ours, numerical, FINITE_DIFFERENCE_ATOL)
+
+
 def test_attention_stays_in_its_segment(rng):
     q, k, v = rng.normal(size=(3, 1, 5, 2, 4))
     packed = attention.attention(q, k, v, [[1, 1, 2, 2, 2]])
