@@ -42,6 +42,24 @@ def bias_correction_table(betas: tuple[float, float]) -> np.ndarray:
     return np.stack([root / corrections[:, 0], root], axis=1).astype(np.float32)
 
 
+def zeros_beside(parameters: ParameterTuple, prefix: str) -> ParameterTuple:
+    """Makes a zero parameter for each given one, e.g. a moment.
+
+    Clones, because a clone follows the layout of its original when that is split over several devices.
+
+    Args:
+        parameters: the originals.
+        prefix: put before their names, with a dot.
+
+    Returns:
+        Parameters of the same shapes and dtypes that no gradient is taken for.
+    """
+    zeros = parameters.clone(prefix=prefix, init="zeros")
+    for zero in zeros:
+        zero.requires_grad = False
+    return zeros
+
+
 class AdamW(nn.Cell):
     """One AdamW step on a fixed list of parameters.
 
@@ -77,8 +95,8 @@ class AdamW(nn.Cell):
                     f"optim: expected float32 parameters, got {param.name} in {param.dtype}. Train in float32."
                 )
         self.parameters = ParameterTuple(params)
-        self.moments1 = ParameterTuple([_zeros_like(p, "optimizer.m") for p in params])
-        self.moments2 = ParameterTuple([_zeros_like(p, "optimizer.v") for p in params])
+        self.moments1 = zeros_beside(self.parameters, "optimizer.m")
+        self.moments2 = zeros_beside(self.parameters, "optimizer.v")
         self.step = Parameter(Tensor(0, mstype.int32), name="optimizer.step", requires_grad=False)
         self.decays = tuple(config.weight_decay if p.ndim >= 2 else 0.0 for p in params)
         table = bias_correction_table(config.betas)
@@ -163,8 +181,3 @@ class AdamW(nn.Cell):
             )
         for name, target in targets.items():
             target.set_data(Tensor(np.ascontiguousarray(arrays[name]).reshape(target.shape), target.dtype))
-
-
-def _zeros_like(param: Parameter, prefix: str) -> Parameter:
-    zeros = Tensor(np.zeros(param.shape, np.float32))
-    return Parameter(zeros, name=f"{prefix}.{param.name}", requires_grad=False)

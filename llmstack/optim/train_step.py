@@ -8,9 +8,9 @@ rows.
 An *optimizer* is a Cell with ``parameters`` (a ParameterTuple) and ``construct(lr, grads) -> step``.
 """
 
-import numpy as np
-from mindspore import Parameter, ParameterTuple, Tensor, nn, ops
+from mindspore import ParameterTuple, Tensor, nn, ops
 
+from llmstack.optim.adamw import zeros_beside
 from llmstack.optim.grad_norm import GlobalNorm
 
 
@@ -97,12 +97,7 @@ class GradStep(nn.Cell):
     def __init__(self, objective: nn.Cell, parameters: ParameterTuple) -> None:
         super().__init__(auto_prefix=False)
         self.objective = objective
-        self.buffers = ParameterTuple(
-            [
-                Parameter(Tensor(np.zeros(p.shape, np.float32)), name=f"gradient.{p.name}", requires_grad=False)
-                for p in parameters
-            ]
-        )
+        self.buffers = zeros_beside(parameters, "gradient")
         self.gradients = ops.value_and_grad(objective, None, parameters, has_aux=True)
         self.assign_add = ops.AssignAdd()
         self.set_train()
