@@ -5,7 +5,8 @@ scalars, the loss first, always the same number of them. ``inv_count`` is 1 over
 in all micro-batches together, so sums times ``inv_count`` add up to the mean over the whole batch, however ragged its
 rows.
 
-An *optimizer* is a Cell with ``parameters`` (a ParameterTuple) and ``construct(lr, grads) -> step``.
+An *optimizer* is a Cell with ``parameters`` (a ParameterTuple), ``construct(lr, grads) -> step``, and ``state()`` and
+``restore(arrays)`` for checkpoints.
 """
 
 from mindspore import ParameterTuple, Tensor, nn, ops

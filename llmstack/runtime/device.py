@@ -70,5 +70,20 @@ def setup(device: DeviceName = "cpu", threads: int | None = None, *, dump_dir: P
         ) from error
     mindspore.set_context(mode=mindspore.GRAPH_MODE)
     threads_num(wanted[1])
+    _use_cores(wanted[1])
     compile_count.install()
     _Process.done = wanted
+
+
+def _use_cores(threads: int) -> None:
+    """Keeps the process to as many cores as it may have threads.
+
+    MindSpore's thread settings reach its own kernels but not its matmul library, which takes every core it can get.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    if threads < len(cores):
+        # two runs of few threads should not meet on the same cores
+        start = os.getpid() % len(cores)
+        os.sched_setaffinity(0, (cores + cores)[start : start + threads])

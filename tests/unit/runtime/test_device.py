@@ -64,6 +64,14 @@ def test_a_device_that_is_not_there_is_refused(monkeypatch):
         device.setup("ascend")
 
 
+def test_fewer_threads_than_cores_keep_the_process_to_so_many_cores():
+    code = (
+        "import os; from llmstack.runtime.device import setup; setup('cpu', 1); setup('cpu');"
+        "raise SystemExit(10 + len(os.sched_getaffinity(0)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 11
+
+
 def test_log_level_of_the_user_is_kept(monkeypatch):
     monkeypatch.setenv("GLOG_v", "1")
     device.quiet_environment()
