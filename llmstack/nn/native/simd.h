@@ -17,7 +17,9 @@ constexpr int MR = 4, NV = 1;  // one v16 is two or four hardware registers
 
 static inline v16 load(const float *p) { return *reinterpret_cast<const v16u *>(p); }
 static inline void store(float *p, v16 x) { *reinterpret_cast<v16u *>(p) = x; }
-static inline v16 splat(float x) { return v16{} + x; }
+// Sixteen equal lanes. Spelt out because `v16{} + x` compiles to an addition and a shuffle, which take the issue slots
+// of multiply-adds; this is one broadcast from memory.
+static inline v16 splat(float x) { return v16{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
 
 // The first `count` lanes of p; the others are `fill` and never read.
 static inline v16 load_part(const float *p, int64_t count, float fill) {
