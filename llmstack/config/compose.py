@@ -6,7 +6,7 @@ are not used, so composing writes nothing.
 
 from __future__ import annotations
 
-import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,21 +15,19 @@ from typing import Any
 
 import yaml
 from hydra import compose, initialize_config_dir
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.default_element import ResultDefault
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from hydra.types import RunMode
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from llmstack.config.paths import configs_folder, display
-from llmstack.config.provenance import COMMAND_LINE, Origins
+from llmstack.config.compose_errors import readable_errors
+from llmstack.config.overrides import hydra_arguments, parse_overrides, record_overrides
+from llmstack.config.paths import configs_folder
+from llmstack.config.provenance import Origins
 from llmstack.config.searchpath import search_roots
-from llmstack.config.yamlfiles import child, read_node, scalars, yaml_problem
-from llmstack.errors import ConfigError, Problem
-from llmstack.registry import did_you_mean
+from llmstack.errors import Problem
 
 _BASE = "recipe.yaml"
 """File of ``configs/`` that lies under every recipe."""
@@ -64,82 +62,47 @@ def compose_recipe(recipe: Path, overrides: Sequence[str]) -> Composed:
     Raises:
         ConfigError: a file is missing or is not YAML, an override cannot be read, or a group has no such option.
     """
-    parsed = _parse_overrides(overrides)
+    parsed = parse_overrides(overrides)
     roots = search_roots(recipe, parsed)
+    arguments = hydra_arguments(parsed, roots)
+    with readable_errors(recipe, parsed, roots), _quiet_hydra(recipe.parent) as loader:
+        files = loader.compute_defaults_list(recipe.stem, arguments, RunMode.RUN)
+        composed = compose(recipe.stem, overrides=arguments)
     base = configs_folder() / _BASE
-    with _readable_errors(recipe, parsed, roots):
-        with initialize_config_dir(config_dir=str(recipe.parent), job_name="llmstack", version_base="1.3"):
-            arguments = [_as_argument(item, roots) for item in parsed if item.key_or_group != "hydra.searchpath"]
-            arguments.append(f"hydra.searchpath=[{','.join(_quote(root) for root in roots[1:])}]")
-            files = GlobalHydra.instance().config_loader().compute_defaults_list(recipe.stem, arguments, RunMode.RUN)
-            composed = compose(recipe.stem, overrides=arguments)
-        merged = OmegaConf.merge(OmegaConf.load(base), composed)
+    _add_missing(composed, base)
     origins = Origins()
     origins.add_file(base)
     for default in files.defaults:
         _add_origins(origins, default, roots)
-    for item in parsed:
-        _add_override(origins, item, roots)
+    record_overrides(origins, parsed, roots)
     problems: list[Problem] = []
-    tree = _plain(merged, "", origins, problems)
+    tree = _plain(composed, "", origins, problems)
     return Composed(tree, origins, problems)
 
 
-def _parse_overrides(overrides: Sequence[str]) -> list[Override]:
-    parsed, problems = [], []
-    parser = OverridesParser.create()
-    for text in overrides:
-        try:
-            item = parser.parse_override(text)
-            if item.is_sweep_override():
-                raise OverrideParseException(text, "a comma makes a sweep; write [a,b] for a list, quotes for a text")
-            if item.key_or_group.startswith("hydra.") and item.key_or_group != "hydra.searchpath":
-                raise OverrideParseException(text, "of Hydra's own options only hydra.searchpath has an effect here")
-            parsed.append(item)
-        except HydraException as error:
-            reason = str(error).partition("\n")[0]
-            message = f"expected key=value, got {text!r}: {reason}. Quote values with special characters."
-            problems.append(Problem(text.partition("=")[0] or text, message, COMMAND_LINE))
-    if problems:
-        raise ConfigError(problems)
-    return parsed
+@contextmanager
+def _quiet_hydra(folder: Path) -> Iterator[ConfigLoader]:
+    """Hydra's loader for a folder, without its warning that a defaults list has no ``_self_`` (it then comes last)."""
+    with warnings.catch_warnings(), initialize_config_dir(str(folder), job_name="llmstack", version_base="1.3"):
+        warnings.simplefilter("ignore")
+        yield GlobalHydra.instance().config_loader()
 
 
-def _as_argument(item: Override, roots: Sequence[Path]) -> str:
-    """Lets a plain ``key=value`` reach keys that no file mentions; group choices, ``+`` and ``~`` stay as they are."""
-    text = item.input_line or ""
-    is_plain = item.type is not None and not (item.is_add() or item.is_delete())
-    return f"++{text}" if is_plain and not text.startswith("+") and not _is_group(item, roots) else text
-
-
-def _is_group(item: Override, roots: Sequence[Path]) -> bool:
-    """Whether an override picks an option of a group, as Hydra decides it."""
-    if isinstance(item.value(), (dict, list)) or "." in item.key_or_group:
-        return False
-    return item.package is not None or any((root / item.key_or_group).is_dir() for root in roots)
-
-
-def _quote(path: Path) -> str:
-    text = path.as_posix().replace("'", r"\'")
-    return f"'{text}'"
+def _add_missing(composed: DictConfig, base: Path) -> None:
+    """Adds those keys of the file under every recipe that the recipe does not set; interpolations stay open."""
+    with open_dict(composed):
+        for key, value in yaml.safe_load(base.read_text(encoding="utf-8")).items():
+            if key not in composed:
+                composed[key] = value
 
 
 def _add_origins(origins: Origins, default: ResultDefault, roots: Sequence[Path]) -> None:
     config_path = default.config_path
-    if config_path is None or config_path.startswith(("hydra/", "_")):
+    if config_path is None or config_path.startswith("hydra/"):
         return
     file = next((root / f"{config_path}.yaml" for root in roots if (root / f"{config_path}.yaml").is_file()), None)
     if file is not None:
         origins.add_file(file, default.package or "")
-
-
-def _add_override(origins: Origins, item: Override, roots: Sequence[Path]) -> None:
-    if item.key_or_group.startswith("hydra.") or _is_group(item, roots):
-        return
-    if item.is_delete():
-        origins.remove(item.key_or_group)
-    else:
-        origins.add_override(item.key_or_group, item.value())
 
 
 def _plain(node: DictConfig | ListConfig, path: str, origins: Origins, problems: list[Problem]) -> Any:
@@ -164,54 +127,3 @@ def _plain(node: DictConfig | ListConfig, path: str, origins: Origins, problems:
                 origins.spread(below, value)
         items.append((key, value))
     return dict(items) if is_dict else [value for _, value in items]
-
-
-@contextmanager
-def _readable_errors(recipe: Path, overrides: Sequence[Override], roots: Sequence[Path]) -> Iterator[None]:
-    """Turns what Hydra, OmegaConf and YAML raise into a ConfigError."""
-    try:
-        yield
-    except yaml.YAMLError as error:
-        raise ConfigError([yaml_problem(error, recipe)]) from error
-    except MissingConfigException as error:
-        raise ConfigError([_missing_option(error, overrides, roots)]) from error
-    except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError([_cannot_compose(error, recipe, overrides)]) from error
-
-
-def _missing_option(error: MissingConfigException, overrides: Sequence[Override], roots: Sequence[Path]) -> Problem:
-    """A group has no such option: says which it has, and where the choice was made."""
-    group, _, option = (error.missing_cfg_file or "").rpartition("/")
-    options = list(error.options or ())
-    chosen = next((item for item in overrides if item.key_or_group == group and item.value() == option), None)
-    where = COMMAND_LINE if chosen else _line_of_default(str(error), option, roots)
-    fix = did_you_mean(option, options) or "Choose one of these, or add the file to a folder of hydra.searchpath."
-    known = f"an option of `{group}` ({', '.join(options)})" if options else "the file of a configuration group"
-    return Problem(group or "defaults", f"expected {known}, got {option!r}. {fix}", where)
-
-
-def _line_of_default(message: str, option: str, roots: Sequence[Path]) -> str:
-    """Finds the entry of the defaults list that Hydra's message is about."""
-    named = re.match(r"In '([^']+)'", message)
-    files = (root / f"{named.group(1)}.yaml" for root in roots) if named else ()
-    file = next((candidate for candidate in files if candidate.is_file()), None)
-    defaults = child(read_node(file), "defaults") if file else None
-    if file is None or defaults is None:
-        return ""
-    found = [item for item in scalars(defaults) if item.value.rpartition("/")[2].removesuffix(".yaml") == option]
-    return f"{display(file)}:{(found[0] if found else defaults).start_mark.line + 1}"
-
-
-def _cannot_compose(error: Exception, recipe: Path, overrides: Sequence[Override]) -> Problem:
-    """Anything else Hydra refuses, in its own words on one line."""
-    reasons = [str(error)]
-    if isinstance(error.__cause__, OmegaConfBaseException):
-        reasons.append(str(error.__cause__).partition("\n")[0])
-    reason = ": ".join(" ".join(text.split()) for text in reasons if text)
-    culprit = next(
-        (item for item in overrides if re.search(rf"(?<![\w.]){re.escape(item.key_or_group)}(?![\w.])", reason)), None
-    )
-    message = f"expected parts that fit together, got a recipe Hydra cannot compose: {reason}"
-    if culprit is not None:
-        return Problem(culprit.key_or_group, message, COMMAND_LINE)
-    return Problem(display(recipe), message)

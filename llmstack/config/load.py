@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from llmstack.config.checks import Parts, check
 from llmstack.config.compose import compose_recipe
 from llmstack.config.data import TokenizerConfig
 from llmstack.config.model import ModelConfig
-from llmstack.config.paths import find_recipe
+from llmstack.config.paths import display, find_recipe
 from llmstack.config.problems import problems_of
 from llmstack.config.provenance import DEFAULT, Origins
 from llmstack.config.recipe import AnyStage, RecipeConfig
@@ -63,7 +63,7 @@ def load_recipe(recipe: str, overrides: Sequence[str] = ()) -> LoadedRecipe:
     problems += [problem for problem in found if problem.path not in failed]
     problems += check(parts, origins)
     if problems or config is None:
-        raise ConfigError(problems)
+        raise ConfigError([replace(problem, where=problem.where or display(path)) for problem in problems])
     resolved = config.model_dump(mode="json", by_alias=True)
     return LoadedRecipe(config, resolved, _leaf_origins(resolved, origins), path)
 

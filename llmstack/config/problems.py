@@ -28,6 +28,7 @@ _LIMITS = {
     "too_long": ("{max_length} or fewer entries", "Remove some."),
 }
 _TYPES = {
+    "invalid_key": ("a text as key", "Put quotes around it."),
     "int_type": ("a whole number", "Write digits without quotes, e.g. 8."),
     "int_from_float": ("a whole number", "Write it without a fraction, e.g. 8."),
     "float_type": ("a number", "Write digits without quotes, e.g. 0.1."),

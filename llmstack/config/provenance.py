@@ -20,6 +20,7 @@ class Origins:
 
     def __init__(self) -> None:
         self._where: dict[str, str] = {}
+        self._removed: set[str] = set()
 
     def add_file(self, file: Path, package: str = "") -> None:
         """Records every key of a YAML file.
@@ -28,6 +29,8 @@ class Origins:
             file: an existing, well-formed YAML file.
             package: dotted path under which the file's keys are merged; empty for the root.
         """
+        if package:
+            self._where.setdefault(package, f"{display(file)}:1")
         self._add_mapping(read_node(file), display(file), package, root=True)
 
     def add_override(self, path: str, value: Any) -> None:
@@ -38,16 +41,19 @@ class Origins:
                 self.add_override(f"{path}.{key}", child)
 
     def remove(self, path: str) -> None:
-        """Forgets a deleted key."""
+        """Forgets a key that the command line deletes."""
         self._set(path, "", keep_children=False)
         del self._where[path]
+        self._removed.add(path)
 
     def inherit(self, path: str, source: str) -> None:
         """Records that a value was taken over from another path of the recipe."""
         self._where[path] = INHERITED + source
 
     def find(self, path: str) -> str:
-        """Where a value came from, or its nearest ancestor; empty when nothing is known."""
+        """Where a value came from, or what is below it, or its nearest ancestor; empty when nothing is known."""
+        if path not in self._where and (path in self._removed or self.find_below(path) == {COMMAND_LINE}):
+            return COMMAND_LINE
         while path:
             if path in self._where:
                 return self._where[path]

@@ -9,12 +9,11 @@ from pathlib import Path
 import yaml
 from hydra.core.override_parser.types import Override
 
+from llmstack.config.overrides import SEARCH_PATH
 from llmstack.config.paths import configs_folder, display
 from llmstack.config.provenance import COMMAND_LINE
 from llmstack.config.yamlfiles import child, read_node
 from llmstack.errors import ConfigError, Problem
-
-_KEY = "hydra.searchpath"
 
 
 def search_roots(recipe: Path, overrides: Sequence[Override]) -> list[Path]:
@@ -34,7 +33,7 @@ def search_roots(recipe: Path, overrides: Sequence[Override]) -> list[Path]:
     Raises:
         ConfigError: an entry is not a folder, or the recipe's ``hydra`` holds anything else.
     """
-    given = [item for item in overrides if item.key_or_group == _KEY]
+    given = [item for item in overrides if item.key_or_group == SEARCH_PATH]
     entries: list[tuple[str, Path, str]]
     if given:
         value = given[-1].value()
@@ -48,7 +47,7 @@ def search_roots(recipe: Path, overrides: Sequence[Override]) -> list[Path]:
         if root is not None and root.is_dir():
             roots.append(root)
         else:
-            problems.append(Problem(_KEY, f"expected an existing folder, got {text!r}. Check the path.", where))
+            problems.append(Problem(SEARCH_PATH, f"expected an existing folder, got {text!r}. Check the path.", where))
     if problems:
         raise ConfigError(problems)
     return [*roots, configs_folder()]
@@ -67,7 +66,9 @@ def _entries_of_recipe(recipe: Path) -> list[tuple[str, Path, str]]:
         raise ConfigError([Problem("hydra", message, line)])
     searchpath = child(hydra, "searchpath")
     if not isinstance(searchpath, yaml.SequenceNode):
-        raise ConfigError([Problem(_KEY, "expected a list of folders, got another type. Write [folder, ...].", line)])
+        raise ConfigError(
+            [Problem(SEARCH_PATH, "expected a list of folders, got another type. Write [folder, ...].", line)]
+        )
     return [
         (str(item.value), recipe.parent, f"{display(recipe)}:{item.start_mark.line + 1}") for item in searchpath.value
     ]

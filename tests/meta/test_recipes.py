@@ -36,7 +36,8 @@ def test_each_recipe_decodes(path):
 
 
 @pytest.mark.parametrize("path", GROUPS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_each_group_decodes(path):
+def test_each_group_decodes(path, monkeypatch):
+    monkeypatch.chdir(ROOT)  # origins are shown from the working directory
     if path == BASE:
         assert load_recipe(CARRIER).origins["run_dir"].startswith("configs/recipe.yaml")
         return

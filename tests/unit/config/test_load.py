@@ -161,6 +161,11 @@ def test_a_missing_key_says_what_to_add_and_where(write, problems_in):
     assert found["stages.sft.budget"].where == f"mine.yaml:{line_of(SHORT, '  sft:')}"
 
 
+def test_a_key_missing_at_the_top_points_at_the_recipe(write, problems_in):
+    found = problems_in(write(SHORT.replace("seed: 1\n", "")), "~name")
+    assert (found["seed"].where, found["name"].where) == ("mine.yaml", "command line")
+
+
 def test_a_required_value_that_is_left_open_is_missing(write, problems_in):
     assert set(problems_in(write(SHORT.replace("seed: 1", "seed: ???")))) == {"seed"}
 

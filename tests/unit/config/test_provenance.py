@@ -19,7 +19,9 @@ def test_each_key_and_item_has_its_line(write):
 
 
 def test_a_package_is_put_before_the_keys(write):
-    assert origins_of(write, "a: 1\n", "stages.base").get("stages.base.a") == "a.yaml:1"
+    origins = origins_of(write, "\na: 1\n", "stages.base")
+    assert origins.get("stages.base.a") == "a.yaml:2"
+    assert origins.find("stages.base.missing") == "a.yaml:1"
 
 
 def test_defaults_and_hydra_are_left_out_at_the_root_only(write):
@@ -61,8 +63,14 @@ def test_a_deleted_key_is_forgotten(write):
     origins.remove("a.x")
     assert origins.get("a.x") is None
     assert origins.get("a.x.y") is None
-    origins.remove("never.there")
-    assert origins.find("never.there") == ""
+    assert origins.find("a.x") == "command line"
+    assert origins.find("a.w") == "a.yaml:1"
+
+
+def test_a_mapping_made_by_arguments_comes_from_the_command_line(write):
+    origins = origins_of(write, "a: {x: 1}\n")
+    origins.add_override("a.new.key", 1)
+    assert origins.find("a.new") == "command line"
 
 
 def test_an_inherited_value_is_not_set_by_anybody(write):
