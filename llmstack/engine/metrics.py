@@ -13,6 +13,7 @@ from typing import Any
 from typing_extensions import Self
 
 from llmstack.engine.atomic import finite_or_none, write_text
+from llmstack.runtime.device import use_python_protobuf
 
 
 class JsonLines:
@@ -63,7 +64,8 @@ class MetricsLog:
     """
 
     def __init__(self, path: Path, tensorboard: Path, *, after: int) -> None:
-        from tensorboardX import SummaryWriter  # costs 0.3 s to import
+        use_python_protobuf()
+        from tensorboardX import SummaryWriter  # costs 0.3 s to import, and imports protobuf
 
         self._lines = JsonLines(path, after=after)
         self._board = SummaryWriter(str(tensorboard), purge_step=after + 1, write_to_disk=True)

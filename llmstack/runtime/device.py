@@ -24,6 +24,14 @@ def available_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def use_python_protobuf() -> None:
+    """Chooses protobuf's Python implementation, as MindSpore does when it is imported.
+
+    Whoever imports protobuf first decides for the process, and MindSpore cannot be imported after the C one is in.
+    """
+    os.environ.setdefault("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "python")
+
+
 def quiet_environment(dump_dir: Path | None = None) -> None:
     """Sets what MindSpore reads from the environment; works before and after it is imported.
 
@@ -36,6 +44,7 @@ def quiet_environment(dump_dir: Path | None = None) -> None:
     os.environ.setdefault("GLOG_v", "3")
     folder = dump_dir or Path(tempfile.gettempdir()) / f"llmstack-{os.getuid()}"
     os.environ["MS_OM_PATH"] = str(folder.absolute())
+    use_python_protobuf()
 
 
 def setup(device: DeviceName = "cpu", threads: int | None = None, *, dump_dir: Path | None = None) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
-from tensorboardX.proto.event_pb2 import Event
 
 from llmstack.engine.metrics import JsonLines, MetricsLog
 
@@ -78,6 +79,8 @@ def test_line_is_on_its_way_before_the_next_one(tmp_path):
 
 def events(folder):
     """Reads TensorBoard records: uint64 length, its crc, the event, its crc."""
+    from tensorboardX.proto.event_pb2 import Event  # after the log has chosen protobuf's implementation
+
     for path in sorted(folder.iterdir()):
         content = path.read_bytes()
         while content:
@@ -90,3 +93,14 @@ def test_tensorboard_has_the_same_values(tmp_path):
     write_steps(tmp_path, range(3), after=-1)
     found = {(e.step, v.tag): v.simple_value for e in events(tmp_path / "tb") for v in e.summary.value}
     assert found == {(step, "train/loss"): pytest.approx(1 / (step + 1)) for step in range(3)}
+
+
+def test_mindspore_can_be_imported_after_the_log(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from llmstack.engine.metrics import MetricsLog\n"
+        "folder = Path(sys.argv[1])\n"
+        "with MetricsLog(folder / 'm.jsonl', folder / 'tb', after=-1) as log: log.write(1, 1, {'a': 1})\n"
+        "import mindspore"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
