@@ -4,60 +4,40 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from llmstack.config.data import TokenizerConfig
 from llmstack.config.markers import ModelRef, PathRef
-from llmstack.config.model import ModelConfig
 from llmstack.config.named import Registered
 from llmstack.config.provenance import Origins
 from llmstack.config.recipe import RecipeConfig
-from llmstack.config.stages import PpoConfig, StageConfig
+from llmstack.config.stages import StageConfig
 from llmstack.config.walk import visit
 from llmstack.errors import Problem
 from llmstack.registry import STAGES, did_you_mean
 
 
-@dataclass(frozen=True)
-class Parts:
-    """What of a recipe could be decoded; None or absent where it could not.
-
-    Attributes:
-        tree: the plain tree.
-        model: the architecture.
-        tokenizer: the tokenizer.
-        stages: name -> options, in order.
-    """
-
-    tree: Mapping[str, Any]
-    model: ModelConfig | None
-    tokenizer: TokenizerConfig | None
-    stages: Mapping[str, StageConfig]
-
-
-def check(parts: Parts, origins: Origins) -> list[Problem]:
-    """Runs every check.
+def check(tree: Mapping[str, Any], origins: Origins) -> list[Problem]:
+    """Runs every check on the plain tree, so that a value that cannot be decoded hides nothing elsewhere.
 
     Args:
-        parts: the recipe, as far as it could be decoded.
+        tree: the composed recipe.
         origins: where its values came from.
 
     Returns:
         The problems found, each with its path and origin.
     """
-    found = [*_check_references(parts), *_check_paths(parts), *_check_vocabulary(parts), *_check_lengths(parts)]
+    found = [*_check_references(tree), *_check_paths(tree), *_check_vocabulary(tree), *_check_lengths(tree)]
     return [Problem(path, message, origins.find(path)) for path, message in found]
 
 
-def _check_references(parts: Parts) -> Iterator[tuple[str, str]]:
+def _check_references(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Every mark ModelRef names an earlier stage that makes a fitting model, or a model folder."""
-    stages = parts.tree.get("stages")
+    stages = tree.get("stages")
     if not isinstance(stages, Mapping):
         return
     names = [str(name) for name in stages]
-    for seen in visit(RecipeConfig, parts.tree):
+    for seen in visit(RecipeConfig, tree):
         mark = next((mark for mark in seen.marks if isinstance(mark, ModelRef)), None)
         if mark is None or not isinstance(seen.value, str):
             continue
@@ -97,9 +77,9 @@ def _produces(stage: Any) -> str | None:
     return Registered(STAGES, "kind").model(kind, StageConfig).produces
 
 
-def _check_paths(parts: Parts) -> Iterator[tuple[str, str]]:
+def _check_paths(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Every mark PathRef leads to something on this machine."""
-    for seen in visit(RecipeConfig, parts.tree):
+    for seen in visit(RecipeConfig, tree):
         mark = next((mark for mark in seen.marks if isinstance(mark, PathRef)), None)
         if mark is None or not isinstance(seen.value, str) or seen.value == mark.unless:
             continue
@@ -117,12 +97,10 @@ def _from_here() -> str:
     return f"Check the path; it counts from {Path.cwd()}."
 
 
-def _check_vocabulary(parts: Parts) -> Iterator[tuple[str, str]]:
+def _check_vocabulary(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The embedding has a row for each token."""
-    if parts.model is None or parts.tokenizer is None:
-        return
-    rows, tokens = parts.model.vocab_size, parts.tokenizer.vocab_size
-    if rows is not None and tokens is not None and rows < tokens:
+    rows, tokens = _int(tree, "model", "vocab_size"), _int(tree, "tokenizer", "vocab_size")
+    if rows is not None and tokens is not None and 0 < rows < tokens:
         yield (
             "model.vocab_size",
             f"expected at least tokenizer.vocab_size ({tokens}), got {rows}. "
@@ -130,24 +108,27 @@ def _check_vocabulary(parts: Parts) -> Iterator[tuple[str, str]]:
         )
 
 
-def _check_lengths(parts: Parts) -> Iterator[tuple[str, str]]:
+def _check_lengths(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """No row is longer than the model's context."""
-    if parts.model is None:
+    context = _int(tree, "model", "max_position_embeddings")
+    stages = tree.get("stages")
+    if context is None or not isinstance(stages, Mapping):
         return
-    context = parts.model.max_position_embeddings
+    limit = f"at most model.max_position_embeddings ({context})"
     fix = "Shorten it, or raise model.max_position_embeddings."
-    for name, stage in parts.stages.items():
-        seq_len = getattr(stage, "seq_len", None)
-        if isinstance(seq_len, int) and seq_len > context:
-            yield (
-                f"stages.{name}.seq_len",
-                f"expected at most model.max_position_embeddings ({context}), got {seq_len}. {fix}",
-            )
-        if isinstance(stage, PpoConfig):
-            prompt, response = stage.prompt_buckets[-1], stage.response_len
-            if prompt + response > context:
-                yield (
-                    f"stages.{name}.response_len",
-                    "expected the last of prompt_buckets and response_len together at most "
-                    f"model.max_position_embeddings ({context}), got {prompt} + {response}. {fix}",
-                )
+    for name, stage in stages.items():
+        seq_len, response = _int(stage, "seq_len"), _int(stage, "response_len")
+        buckets = stage.get("prompt_buckets") if isinstance(stage, Mapping) else None
+        if seq_len is not None and seq_len > context:
+            yield f"stages.{name}.seq_len", f"expected {limit}, got {seq_len}. {fix}"
+        if response is not None and isinstance(buckets, list) and buckets and isinstance(buckets[-1], int):
+            if buckets[-1] + response > context:
+                what = f"the last of prompt_buckets and response_len together {limit}"
+                yield f"stages.{name}.response_len", f"expected {what}, got {buckets[-1]} + {response}. {fix}"
+
+
+def _int(tree: Any, *path: str) -> int | None:
+    """The whole number at a path of a plain tree; None when there is none."""
+    for key in path:
+        tree = tree.get(key) if isinstance(tree, Mapping) else None
+    return tree if isinstance(tree, int) and not isinstance(tree, bool) else None

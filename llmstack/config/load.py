@@ -8,16 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from llmstack.config.checks import Parts, check
+from llmstack.config.checks import check
 from llmstack.config.compose import compose_recipe
-from llmstack.config.data import TokenizerConfig
-from llmstack.config.model import ModelConfig
 from llmstack.config.paths import display, find_recipe
 from llmstack.config.problems import problems_of
 from llmstack.config.provenance import DEFAULT, Origins
-from llmstack.config.recipe import AnyStage, RecipeConfig
+from llmstack.config.recipe import RecipeConfig
 from llmstack.errors import ConfigError, Problem, UserError
 from llmstack.plugins import load_plugins
 
@@ -58,10 +56,10 @@ def load_recipe(recipe: str, overrides: Sequence[str] = ()) -> LoadedRecipe:
     tree, origins = composed.tree, composed.origins
     problems = [*composed.problems, *_load_plugins(tree, path, origins)]
     _inherit_optim(tree, origins)
-    config, parts, found = _decode(tree, origins)
+    config, found = _decode(tree, origins)
     failed = {problem.path for problem in problems}
     problems += [problem for problem in found if problem.path not in failed]
-    problems += check(parts, origins)
+    problems += check(tree, origins)
     if problems or config is None:
         raise ConfigError([replace(problem, where=problem.where or display(path)) for problem in problems])
     resolved = config.model_dump(mode="json", by_alias=True)
@@ -103,30 +101,11 @@ def _fill(own: dict[str, Any], shared: dict[str, Any], path: str, source: str, o
             origins.inherit(below, above)
 
 
-def _decode(tree: dict[str, Any], origins: Origins) -> tuple[RecipeConfig | None, Parts, list[Problem]]:
-    """Decodes the whole; when that fails, decodes each part by itself so that the rest can still be checked."""
+def _decode(tree: dict[str, Any], origins: Origins) -> tuple[RecipeConfig | None, list[Problem]]:
     try:
-        config = RecipeConfig.model_validate(tree)
-        return config, Parts(tree, config.model, config.tokenizer, config.stages), []
+        return RecipeConfig.model_validate(tree), []
     except ValidationError as error:
-        problems = _without_inherited(problems_of(error, RecipeConfig, tree, origins), origins)
-    stages = tree.get("stages")
-    decoded = {
-        str(name): stage
-        for name, value in (stages.items() if isinstance(stages, dict) else ())
-        if (stage := _attempt(AnyStage, value)) is not None
-    }
-    parts = Parts(
-        tree, _attempt(ModelConfig, tree.get("model")), _attempt(TokenizerConfig, tree.get("tokenizer")), decoded
-    )
-    return None, parts, problems
-
-
-def _attempt(kind: Any, value: Any) -> Any:
-    try:
-        return TypeAdapter(kind).validate_python(value)
-    except ValidationError:
-        return None
+        return None, _without_inherited(problems_of(error, RecipeConfig, tree, origins), origins)
 
 
 def _without_inherited(problems: list[Problem], origins: Origins) -> list[Problem]:
