@@ -82,7 +82,7 @@ def hydra_arguments(overrides: Sequence[Override], roots: Sequence[Path]) -> lis
         if item.key_or_group == SEARCH_PATH:
             continue
         text, picks = item.input_line or "", is_group(item, roots)
-        if picks and not isinstance(item.value(), (str, type(None))):
+        if picks and not item.is_delete() and not isinstance(item.value(), str):
             options = sorted({file.stem for root in roots for file in (root / item.key_or_group).glob("*.yaml")})
             message = f"expected an option of the group ({', '.join(options)}), got {item.value()!r}. Name one."
             problems.append(Problem(item.key_or_group, message, COMMAND_LINE))

@@ -53,7 +53,9 @@ def test_every_resource_is_inside_the_package(built, name):
 
 
 def test_files_that_are_not_python_are_inside_the_package(built):
-    wanted = {path.relative_to(ROOT) for path in (ROOT / "llmstack").rglob("*") if path.suffix in (".cc", ".h", ".jinja")}
+    wanted = {
+        path.relative_to(ROOT) for path in (ROOT / "llmstack").rglob("*") if path.suffix in (".cc", ".h", ".jinja")
+    }
     assert {path for path in wanted if not (built / path).is_file()} == set()
 
 

@@ -62,6 +62,7 @@ def test_what_was_set_and_deleted_is_recorded():
         ("~nothing", "nothing", "'nothing' does not exist"),
         ("model=tiny_lama", "model", "Did you mean `tiny_llama`?"),
         ("parallel=-1", "parallel", "expected an option of the group (single), got -1"),
+        ("model=null", "model", "expected an option of the group (tiny_llama), got None"),
         ("hydra.searchpath=[nowhere]", "hydra.searchpath", "expected an existing folder, got 'nowhere'"),
     ],
 )
