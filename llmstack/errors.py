@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,16 +28,17 @@ class RunHalted(LlmstackError):
 
 
 class Interrupted(LlmstackError):
-    """A signal ended the run after a checkpoint was saved: exit status 128 + the signal's number.
+    """A signal ended the run after its state was saved.
 
-    Args:
-        signal_number: 2 for SIGINT (status 130), 15 for SIGTERM (status 143).
-        message: what was saved and how to go on.
+    Attributes:
+        signum: the signal's number: 2 for SIGINT, 15 for SIGTERM.
+        exit_status: 128 + signum, as a shell counts: 130 or 143.
     """
 
-    def __init__(self, signal_number: int, message: str) -> None:
-        self.signal_number = signal_number
-        super().__init__(message)
+    def __init__(self, signum: int) -> None:
+        self.signum = int(signum)
+        self.exit_status = 128 + self.signum
+        super().__init__(f"interrupted by {signal.Signals(signum).name}; the same command goes on from here")
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def report(error: BaseException, *, run_folder: Path | None = None) -> int:
         return USER_ERROR
     if isinstance(error, Interrupted):
         _say(str(error))
-        return 128 + error.signal_number
+        return error.exit_status
     if isinstance(error, KeyboardInterrupt):
         _say("interrupted")
         return SIGINT_STATUS

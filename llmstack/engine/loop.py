@@ -16,8 +16,8 @@ from llmstack.engine.progress import Progress
 from llmstack.engine.protocol import StageState, Trainable
 from llmstack.engine.record import Record, StageResult
 from llmstack.engine.stage_folder import StageFolder
-from llmstack.engine.stop import Interrupted, StopRequest
-from llmstack.errors import RunHalted
+from llmstack.engine.stop import StopRequest
+from llmstack.errors import Interrupted, RunHalted
 from llmstack.runtime import compile_count
 from llmstack.runtime.logging import get_logger
 

@@ -21,8 +21,7 @@ from llmstack.engine.atomic import write_json, write_text
 from llmstack.engine.environment import git_commit, host_description, package_versions
 from llmstack.engine.fingerprint import StageIdentity
 from llmstack.engine.stage_folder import StageFolder, outdated, read_notes
-from llmstack.engine.stop import Interrupted
-from llmstack.errors import RunFolderError
+from llmstack.errors import Interrupted, RunFolderError
 from llmstack.runtime.logging import get_logger
 
 RUN_FILE, SUMMARY_FILE, RECIPE_FILE, LOCK_FILE = "run.json", "summary.json", "recipe.resolved.yaml", ".lock"

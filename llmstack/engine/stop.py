@@ -10,24 +10,9 @@ from typing import Any
 
 from typing_extensions import Self
 
-from llmstack.errors import LlmstackError
 from llmstack.runtime.logging import get_logger
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-class Interrupted(LlmstackError):
-    """A signal ended the run after its state was saved.
-
-    Attributes:
-        signum: the signal's number.
-        exit_status: 128 + signum, as a shell counts.
-    """
-
-    def __init__(self, signum: int) -> None:
-        self.signum = int(signum)
-        self.exit_status = 128 + self.signum
-        super().__init__(f"interrupted by {signal.Signals(signum).name}; the same command goes on from here")
 
 
 class StopRequest:

@@ -26,7 +26,8 @@ def test_what_the_user_can_mend_is_a_user_error_and_a_value_error(kind):
 
 
 def test_an_interruption_knows_its_signal_and_is_no_user_error():
-    error = errors.Interrupted(15, "saved step 3")
-    assert (error.signal_number, str(error)) == (15, "saved step 3")
+    error = errors.Interrupted(15)
+    assert (error.signum, error.exit_status) == (15, 143)
+    assert "SIGTERM" in str(error)
     assert not isinstance(error, errors.UserError)
     assert not issubclass(errors.RunHalted, errors.UserError)

@@ -136,8 +136,8 @@ def fail(error: BaseException):
     [
         (UserError("a.b: expected x, got y. Do z."), 2, "llmstack: a.b: expected x, got y. Do z.\n"),
         (RunHalted("the limit was passed"), 1, "llmstack: the limit was passed\n"),
-        (Interrupted(2, "saved step 3"), 130, "llmstack: saved step 3\n"),
-        (Interrupted(15, "saved step 3"), 143, "llmstack: saved step 3\n"),
+        (Interrupted(2), 130, f"llmstack: {Interrupted(2)}\n"),
+        (Interrupted(15), 143, f"llmstack: {Interrupted(15)}\n"),
         (KeyboardInterrupt(), 130, "llmstack: interrupted\n"),
     ],
 )

@@ -15,8 +15,7 @@ import pytest
 
 from llmstack.engine.loop import Clock, Intervals, fit
 from llmstack.engine.protocol import StepReport
-from llmstack.engine.stop import Interrupted
-from llmstack.errors import RunHalted
+from llmstack.errors import Interrupted, RunHalted
 from tests.unit.engine.fake_stage import INTERVALS, FakeStage, stage_folder
 
 TIME_FIELDS = {"time", "tokens_per_second"}

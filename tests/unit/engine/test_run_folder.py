@@ -15,8 +15,7 @@ import yaml
 from llmstack.engine.fingerprint import StageIdentity
 from llmstack.engine.record import StageResult
 from llmstack.engine.run_folder import RunFolder
-from llmstack.engine.stop import Interrupted
-from llmstack.errors import RunFolderError, RunHalted
+from llmstack.errors import Interrupted, RunFolderError, RunHalted
 
 RESOLVED = {"name": "demo", "stages": {"base": {"kind": "pretrain"}, "policy": {"kind": "ppo", "beta": 0.1}}}
 RESULT = StageResult(3, 30, 1.5, 0.5, 20.0, 1, {"train/loss_first": 4.0, "train/loss": 2.0})

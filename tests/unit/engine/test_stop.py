@@ -8,7 +8,8 @@ import threading
 
 import pytest
 
-from llmstack.engine.stop import Interrupted, StopRequest
+from llmstack.engine.stop import StopRequest
+from llmstack.errors import Interrupted
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
