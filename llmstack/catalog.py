@@ -89,13 +89,13 @@ SOURCES = (
         "stdlib_summaries",
         f"{_STDLIB}:StdlibSummaries",
         "a function's signature and the summary of its docstring",
-        f"{_DATA_CONFIGS}:StdlibConfig",
+        f"{_DATA_CONFIGS}:StdlibSignaturesConfig",
     ),
     BuiltIn(
         "stdlib_style_pairs",
         f"{_STDLIB}:StdlibStylePairs",
         "a summary in PEP 257 style against one that breaks it",
-        f"{_DATA_CONFIGS}:StdlibConfig",
+        f"{_DATA_CONFIGS}:StdlibSignaturesConfig",
     ),
 )
 

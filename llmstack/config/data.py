@@ -49,6 +49,13 @@ class StdlibConfig(SourceConfig):
     """Keep the first N records after the seeded shuffle; null keeps all."""
 
 
+class StdlibSignaturesConfig(StdlibConfig):
+    """The standard library's functions: signatures as prompts, summaries as answers."""
+
+    max_prompt_chars: int | None = Field(default=None, gt=0)
+    """Leave out longer signatures, so that prompts fit a small bucket; null keeps all."""
+
+
 AnySource: TypeAlias = Annotated[SourceConfig, Registered(SOURCES, "source")]
 """Options of any registered source."""
 

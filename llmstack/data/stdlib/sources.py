@@ -18,7 +18,8 @@ from llmstack.data.stdlib.reader import library_fingerprint, read_stdlib
 from llmstack.data.stdlib.summaries import read_summaries, split_of
 
 if TYPE_CHECKING:
-    from llmstack.config.data import StdlibConfig
+    from llmstack.config.data import StdlibConfig, StdlibSignaturesConfig
+    from llmstack.data.stdlib.summaries import Summary
 
 T = TypeVar("T", bound=Record)
 
@@ -72,7 +73,18 @@ class StdlibDocs(_StdlibSource):
         return shuffled(wanted.values(), seed=self._seed, limit=self._config.limit)
 
 
-class StdlibSummaries(_StdlibSource):
+class _SignatureSource(_StdlibSource):
+    """What the sources of signatures share."""
+
+    _config: StdlibSignaturesConfig
+
+    def _summaries(self) -> list[Summary]:
+        longest = self._config.max_prompt_chars
+        found = read_summaries()[self._config.split]
+        return [item for item in found if longest is None or len(item.signature) <= longest]
+
+
+class StdlibSummaries(_SignatureSource):
     """A function's signature, and the summary its authors wrote, in whatever style."""
 
     def records(self) -> list[Record]:
@@ -81,13 +93,11 @@ class StdlibSummaries(_StdlibSource):
         Returns:
             The records of the split in seeded order.
         """
-        found = (
-            ResponseRecord(item.signature, item.text, where=item.where) for item in read_summaries()[self._config.split]
-        )
+        found = (ResponseRecord(item.signature, item.text, where=item.where) for item in self._summaries())
         return shuffled(found, seed=self._seed, limit=self._config.limit)
 
 
-class StdlibStylePairs(_StdlibSource):
+class StdlibStylePairs(_SignatureSource):
     """Two summaries of one signature: chosen keeps PEP 257's style, rejected does not."""
 
     def records(self) -> list[Record]:
@@ -96,7 +106,7 @@ class StdlibStylePairs(_StdlibSource):
         Returns:
             The records of the split in seeded order.
         """
-        pairs = style_pairs(read_summaries()[self._config.split], seed=self._seed)
+        pairs = style_pairs(self._summaries(), seed=self._seed)
         found = (
             PreferenceRecord(pair.summary.signature, pair.chosen, pair.rejected, where=pair.summary.where)
             for pair in pairs

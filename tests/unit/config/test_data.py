@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from llmstack.config.data import AnySource, JsonlConfig, StdlibConfig, TextFileConfig, TokenizerConfig
+from llmstack.config.data import (
+    AnySource,
+    JsonlConfig,
+    StdlibConfig,
+    StdlibSignaturesConfig,
+    TextFileConfig,
+    TokenizerConfig,
+)
 
 SOURCE = TypeAdapter(AnySource)
 TRAIN_ON = {"source": "stdlib_docs", "split": "train"}
@@ -14,7 +21,8 @@ TRAIN_ON = {"source": "stdlib_docs", "split": "train"}
     [
         ({"source": "text", "path": "a.txt"}, TextFileConfig),
         ({"source": "jsonl", "path": "a.jsonl", "record": "prompt", "fields": {"prompt": "question"}}, JsonlConfig),
-        ({"source": "stdlib_summaries", "split": "eval", "limit": 3}, StdlibConfig),
+        ({"source": "stdlib_docs", "split": "eval", "limit": 3}, StdlibConfig),
+        ({"source": "stdlib_summaries", "split": "eval", "max_prompt_chars": 80}, StdlibSignaturesConfig),
     ],
 )
 def test_each_source_has_its_options(value, kind):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from llmstack.config.data import StdlibConfig
+from llmstack.config.data import StdlibConfig, StdlibSignaturesConfig
 from llmstack.data.records import PreferenceRecord, Record, ResponseRecord, TextRecord
 from llmstack.data.stdlib.sources import StdlibDocs, StdlibStylePairs, StdlibSummaries, shuffled
 from llmstack.data.stdlib.style import is_pep257
@@ -12,13 +12,14 @@ NAMES = {"stdlib_docs": StdlibDocs, "stdlib_summaries": StdlibSummaries, "stdlib
 
 
 def read(name: str, split: str, *, seed: int = 1, limit: int | None = None) -> list[Record]:
-    return NAMES[name](StdlibConfig(source=name, split=split, limit=limit), seed=seed).records()
+    config = SOURCES.config(name)(source=name, split=split, limit=limit)
+    return NAMES[name](config, seed=seed).records()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_registered_under_its_name(name: str) -> None:
     assert SOURCES.get(name) is NAMES[name]
-    assert SOURCES.config(name) is StdlibConfig
+    assert issubclass(SOURCES.config(name), StdlibConfig)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -63,3 +64,15 @@ def test_shuffled_without_limit_keeps_all() -> None:
     found = shuffled(records, seed=3, limit=None)
     assert found != records
     assert sorted(record.text for record in found) == [str(number) for number in range(9)]
+
+
+def test_long_signatures_can_be_left_out() -> None:
+    config = StdlibSignaturesConfig(source="stdlib_summaries", split="eval", max_prompt_chars=40)
+    short = StdlibSummaries(config, seed=1).records()
+    assert 0 < len(short) < len(read("stdlib_summaries", "eval"))
+    assert max(len(record.prompt) for record in short) <= 40
+
+
+def test_the_fingerprint_is_that_of_the_library() -> None:
+    sources = [NAMES[name](SOURCES.config(name)(source=name, split="eval"), seed=1) for name in NAMES]
+    assert len({source.fingerprint() for source in sources}) == 1
