@@ -25,8 +25,8 @@ class GroupedQueryAttention(nn.Cell):
         rows = (num_heads + 2 * num_kv_heads) * head_dim
         self.qkv = Parameter(ops.zeros((rows, hidden_size), ms.float32), name="qkv")
         self.out = Parameter(ops.zeros((hidden_size, num_heads * head_dim), ms.float32), name="out")
-        self.project_in = ops.MatMul(transpose_b=True)
-        self.project_out = ops.MatMul(transpose_b=True)
+        self.project_in = kernels.linear()
+        self.project_out = kernels.linear()
         self.kernel = kernels.attention(num_heads, num_kv_heads, head_dim)
 
     def construct(self, hidden_ND: Tensor, cos: Tensor, sin: Tensor, mask: Tensor) -> Tensor:

@@ -130,6 +130,26 @@ class ComposedAttention(nn.Cell):
         return ops.reshape(ops.transpose(mixed_BHTE, (0, 2, 1, 3)), (-1, self.merged_width))
 
 
+class ComposedLinear(nn.Cell):
+    """x W^T, without bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matmul = ops.MatMul(transpose_b=True)
+
+    def construct(self, rows_NI: Tensor, weight_OI: Tensor) -> Tensor:
+        """Project each row.
+
+        Args:
+            rows_NI: (N, I) float32.
+            weight_OI: (O, I) float32.
+
+        Returns:
+            (N, O) float32.
+        """
+        return self.matmul(rows_NI, weight_OI)
+
+
 class ComposedRmsNorm(nn.Cell):
     """x / sqrt(mean(x^2) + eps) * weight (Zhang & Sennrich 2019, equation 4).
 

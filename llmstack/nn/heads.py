@@ -5,6 +5,8 @@ from __future__ import annotations
 import mindspore as ms
 from mindspore import Parameter, Tensor, nn, ops
 
+from llmstack.nn import kernels
+
 
 class LanguageHead(nn.Cell):
     """Logits over the vocabulary: hidden W^T, with the head's own matrix or the embedding's (Press & Wolf 2017).
@@ -19,7 +21,7 @@ class LanguageHead(nn.Cell):
         super().__init__()
         own = Parameter(ops.zeros((vocab_size, hidden_size), ms.float32), name="weight") if tied is None else tied
         self.weight = own
-        self.project = ops.MatMul(transpose_b=True)
+        self.project = kernels.linear()
 
     def construct(self, hidden_ND: Tensor) -> Tensor:
         """Project.
@@ -43,7 +45,7 @@ class ScalarHead(nn.Cell):
     def __init__(self, hidden_size: int) -> None:
         super().__init__()
         self.weight = Parameter(ops.zeros((1, hidden_size), ms.float32), name="weight")
-        self.project = ops.MatMul(transpose_b=True)
+        self.project = kernels.linear()
 
     def construct(self, hidden_ND: Tensor) -> Tensor:
         """Project.

@@ -46,6 +46,11 @@ def attention(num_heads: int, num_kv_heads: int, head_dim: int) -> nn.Cell:
     return kernel(num_heads, num_kv_heads, head_dim)
 
 
+def linear() -> nn.Cell:
+    """A Cell ``(rows_NI, weight_OI) -> rows_NO``, a matrix product without bias."""
+    return native.NativeLinear() if has_native() else composed.ComposedLinear()
+
+
 def rms_norm(eps: float) -> nn.Cell:
     """A Cell ``(hidden_ND, weight_D) -> normalised_ND``.
 

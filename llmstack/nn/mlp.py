@@ -20,8 +20,8 @@ class SwiGLU(nn.Cell):
         super().__init__()
         self.gate_up = Parameter(ops.zeros((2 * intermediate_size, hidden_size), ms.float32), name="gate_up")
         self.down = Parameter(ops.zeros((hidden_size, intermediate_size), ms.float32), name="down")
-        self.project_in = ops.MatMul(transpose_b=True)
-        self.project_out = ops.MatMul(transpose_b=True)
+        self.project_in = kernels.linear()
+        self.project_out = kernels.linear()
         self.kernel = kernels.swiglu()
 
     def construct(self, hidden_ND: Tensor) -> Tensor:

@@ -31,6 +31,8 @@ LONG_ATTENTION_CASES = {
 }
 NORM_CASES = ((1, 1), (3, 16), (70, 21))
 SWIGLU_CASES = ((1, 1), (3, 16), (70, 21))
+# rows, inputs, outputs: fewer than a tile, off and on the multiples of its sizes, deeper than one pass, one output
+LINEAR_CASES = ((1, 1, 1), (5, 7, 3), (13, 21, 50), (64, 32, 96), (70, 1600, 17), (150, 40, 113), (9, 33, 1))
 NLL_CASES = ((1, 2, 1.0), (5, 16, 0.7), (40, 37, 2.5))
 
 
@@ -85,6 +87,19 @@ def check_attention_by_hand(mask_cell, attention_cell):
     out = run(attention_cell, qkv, cos, sin, run(mask_cell, np.ones((1, 2), np.int32)))
     # token 0 sees itself; token 1 weighs the values (4, 0) and (0, 8) by 1/4 and 3/4
     np.testing.assert_allclose(out, [[4, 0], [1, 6]], rtol=0, atol=F32_ATOL)
+
+
+def check_linear(cell, num_rows, num_inputs, num_outputs):
+    """Values and both gradients against float64."""
+    rng = np.random.default_rng(4)
+    rows_NI = rng.normal(size=(num_rows, num_inputs)).astype(np.float32)
+    weight = (rng.normal(size=(num_outputs, num_inputs)) / np.sqrt(num_inputs)).astype(np.float32)
+    upstream = (rng.normal(size=(num_rows, num_outputs)) / np.sqrt(num_rows)).astype(np.float32)
+    (out,), (drows, dweight), _ = differentiate(cell, (rows_NI, weight), (upstream,), wrt=(0, 1))
+    x, w, g = (a.astype(np.float64) for a in (rows_NI, weight, upstream))
+    np.testing.assert_allclose(out, x @ w.T, rtol=0, atol=F32_ATOL)
+    np.testing.assert_allclose(drows, g @ w, rtol=0, atol=GRADIENT_ATOL)
+    np.testing.assert_allclose(dweight, g.T @ x, rtol=0, atol=GRADIENT_ATOL)
 
 
 def check_rms_norm(cell, eps, shape):

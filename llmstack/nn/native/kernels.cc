@@ -1,21 +1,10 @@
 // CPU kernels of the decoder: each is what several framework operators do, in one pass over memory.
-// Calling convention of MindSpore's ahead-of-time custom operators: inputs first, then outputs; 0 is success.
 // Work is cut into pieces that do not depend on the number of threads, so results do not either.
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "simd.h"
-
-#define KERNEL(name)                                                                                           \
-  extern "C" int name([[maybe_unused]] int nparam, [[maybe_unused]] void **params, [[maybe_unused]] int *ndims, \
-                      [[maybe_unused]] int64_t **shapes, [[maybe_unused]] const char **dtypes,                 \
-                      [[maybe_unused]] void *stream, [[maybe_unused]] void *extra)
-
-static inline const float *in(void **params, int i) { return static_cast<const float *>(params[i]); }
-static inline const int32_t *ints(void **params, int i) { return static_cast<const int32_t *>(params[i]); }
-static inline float *out(void **params, int i) { return static_cast<float *>(params[i]); }
-static inline int64_t round_up(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
+#include "kernel.h"
 
 // ---- RMSNorm: y = x / sqrt(mean(x^2) + eps) * w -------------------------------------------------------------------
 
@@ -129,8 +118,6 @@ KERNEL(swiglu_grad) {
 
 // ---- log-softmax at a temperature: z = logits / t ---------------------------------------------------------------------
 
-constexpr float LOWEST = -3.0e38f;  // below every finite logit: exp of it minus a maximum is 0
-
 // logits_NV, labels_N, temperature_1 -> nll_N = lse - z[label], lse_N = log sum exp z, entropy_N = lse - sum softmax(z) z
 KERNEL(token_nll) {
   const float *logits = in(params, 0), t = 1.0f / *in(params, 2);
@@ -220,16 +207,6 @@ Sizes sizes_of(int64_t **shapes, int qkv, int segments, const int32_t *heads) {
   s.Tp = round_up(s.T);
   s.Ep = round_up(s.E);
   return s;
-}
-
-// Turns the pairs (x[i], x[i+E/2]) of one head by the position's angle; direction -1 turns back.
-inline void rotate(const float *x, const float *cos, const float *sin, int64_t E, float scale, float direction, float *y) {
-  int64_t half = E / 2;
-  for (int64_t i = 0; i < half; i++) {
-    float c = cos[i] * scale, s = sin[i] * scale * direction, a = x[i], b = x[i + half];
-    y[i] = a * c - b * s;
-    y[i + half] = b * c + a * s;
-  }
 }
 
 // One key/value head of one row of the batch, padded to whole vectors with zeros.

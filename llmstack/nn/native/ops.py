@@ -28,6 +28,43 @@ def _first_two(*inputs: Any) -> Any:
     return inputs[0], inputs[1]
 
 
+def _rows_by_outputs(rows: Any, weight: Any) -> Any:
+    return rows[0], weight[0]
+
+
+def _rows_by_inputs(rows: Any, weight: Any) -> Any:
+    return rows[0], weight[1]
+
+
+def _outputs_by_inputs(grad_rows: Any, rows: Any) -> Any:
+    return grad_rows[1], rows[1]
+
+
+class NativeLinear(nn.Cell):
+    """x W^T, without bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backward_input = _kernel("dense_grad_input", _rows_by_inputs, _first)
+        self.backward_weight = _kernel("dense_grad_weight", _outputs_by_inputs, _first)
+        self.forward = _kernel("dense", _rows_by_outputs, _first, self._bprop)
+
+    def _bprop(self, rows: Tensor, weight: Tensor, out: Tensor, dout: Tensor) -> tuple:
+        return self.backward_input(dout, weight), self.backward_weight(dout, rows)
+
+    def construct(self, rows_NI: Tensor, weight_OI: Tensor) -> Tensor:
+        """Project each row.
+
+        Args:
+            rows_NI: (N, I) float32.
+            weight_OI: (O, I) float32.
+
+        Returns:
+            (N, O) float32.
+        """
+        return self.forward(rows_NI, weight_OI)
+
+
 class NativeRmsNorm(nn.Cell):
     """x / sqrt(mean(x^2) + eps) * weight (Zhang & Sennrich 2019, equation 4).
 

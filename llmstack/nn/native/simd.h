@@ -72,14 +72,14 @@ static inline void tile(int64_t K, const float *A, int64_t rs, int64_t cs, const
     v16 b[VECS];
 #pragma GCC unroll 4
     for (int v = 0; v < VECS; v++) b[v] = load(B + k * ldb + v * LANES);
-#pragma GCC unroll 8
+#pragma GCC unroll 24
     for (int r = 0; r < ROWS; r++) {
       v16 a = splat(A[r * rs + k * cs]);
 #pragma GCC unroll 4
       for (int v = 0; v < VECS; v++) acc[r][v] += a * b[v];
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 24
   for (int r = 0; r < ROWS; r++)
 #pragma GCC unroll 4
     for (int v = 0; v < VECS; v++) {

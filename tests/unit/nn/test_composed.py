@@ -59,6 +59,10 @@ def test_attention_by_hand():
     checks.check_attention_by_hand(composed.ComposedMask(), composed.ComposedAttention(1, 1, 2))
 
 
+def test_linear(eagerly):
+    checks.check_linear(composed.ComposedLinear(), 5, 7, 3)
+
+
 @pytest.mark.parametrize("shape", checks.NORM_CASES)
 def test_rms_norm(shape, eagerly):
     checks.check_rms_norm(composed.ComposedRmsNorm(1e-5), 1e-5, shape)

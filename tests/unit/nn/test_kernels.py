@@ -8,11 +8,19 @@ from llmstack.nn import composed, fused, kernels
 from llmstack.nn.native import ops as native
 
 CHOICES = {
-    "Ascend": (fused.FusedMask, fused.FusedAttention, fused.FusedRmsNorm, fused.FusedSwiGlu, composed.ComposedTokenNll),
+    "Ascend": (
+        fused.FusedMask,
+        fused.FusedAttention,
+        fused.FusedRmsNorm,
+        composed.ComposedLinear,
+        fused.FusedSwiGlu,
+        composed.ComposedTokenNll,
+    ),
     "CPU with a compiler": (
         nn.Identity,
         native.NativeAttention,
         native.NativeRmsNorm,
+        native.NativeLinear,
         native.NativeSwiGlu,
         native.NativeTokenNll,
     ),
@@ -20,6 +28,7 @@ CHOICES = {
         composed.ComposedMask,
         composed.ComposedAttention,
         composed.ComposedRmsNorm,
+        composed.ComposedLinear,
         composed.ComposedSwiGlu,
         composed.ComposedTokenNll,
     ),
@@ -34,6 +43,7 @@ def test_each_machine_gets_its_kernels(machine, monkeypatch):
         kernels.attention_mask(),
         kernels.attention(4, 2, 8),
         kernels.rms_norm(1e-5),
+        kernels.linear(),
         kernels.swiglu(),
         kernels.token_nll(),
     )

@@ -42,6 +42,11 @@ def test_attention_gives_pads_finite_values_and_no_token_their_content():
     np.testing.assert_allclose(after[real], before[real], rtol=0, atol=EXACT)
 
 
+@pytest.mark.parametrize("case", checks.LINEAR_CASES)
+def test_linear(case):
+    checks.check_linear(native.NativeLinear(), *case)
+
+
 @pytest.mark.parametrize("shape", checks.NORM_CASES)
 def test_rms_norm(shape):
     checks.check_rms_norm(native.NativeRmsNorm(1e-5), 1e-5, shape)
@@ -99,13 +104,17 @@ def test_results_do_not_depend_on_the_number_of_threads():
     qkv, cos, sin, segments, _, upstream = checks.attention_inputs(checks.LONG_ATTENTION_CASES["long_grouped"])
     heads = np.array([6, 2], np.int32)
     set_threads = ctypes.CDLL(library()).omp_set_num_threads
-    results = []
+    rng, results = np.random.default_rng(0), []
+    x, w, dy = rng.normal(size=(3, 200, 900)).astype(np.float32)
     for threads in (1, 3):
         set_threads(threads)
         out, lse = _call("attention", (qkv, cos, sin, segments, heads), (upstream.shape, (len(qkv), 6)))
         saved = (qkv, cos, sin, segments, heads, out, lse, upstream)
         (gradient,) = _call("attention_grad", saved, (qkv.shape,))
         norm = _call("rms_norm_grad", (qkv, qkv[0], np.float32([1e-5]), qkv), (qkv.shape, qkv[0].shape))
-        results.append((out, gradient, *norm))
+        dense = _call("dense", (x, w), ((200, 200),))
+        dense += _call("dense_grad_input", (dy[:, :200].copy(), w), ((200, 900),))
+        dense += _call("dense_grad_weight", (dy, x), ((900, 900),))
+        results.append((out, gradient, *norm, *dense))
     for one, three in zip(*results, strict=True):
         np.testing.assert_array_equal(one, three)
