@@ -50,17 +50,24 @@ class Scratch {
 
 static inline int64_t pieces(int64_t whole, int64_t piece) { return (whole + piece - 1) / piece; }
 
-// panel(k, j) = B(k, j), j < width, a row of the panel being round_up(width) long with zeros at its end.
+// panel(k, j) = B(k, j) for j < width and 0 up to the next whole vector; a row of the panel takes PANEL places.
 static inline void pack_panel(int64_t K, int64_t width, Matrix B, float *panel) {
-  const int64_t stride = round_up(width);
-  if (width < stride) std::fill_n(panel, K * stride, 0.0f);
-  if (B.col == 1) {
-    for (int64_t k = 0; k < K; k++) std::copy_n(B.at(k, 0), width, panel + k * stride);
-    return;
+  const int64_t end = round_up(width);
+  for (int64_t first = 0; first < K; first += LANES) {  // few enough lines of the panel to stay in the L1 cache
+    const int64_t last = std::min(first + LANES, K);
+    if (B.col == 1)
+      for (int64_t k = first; k < last; k++) copy_row(B.at(k, 0), width, panel + k * PANEL);
+    else
+      for (int64_t j = 0; j < width; j++)
+        for (int64_t k = first; k < last; k++) panel[k * PANEL + j] = *B.at(k, j);
+    for (int64_t k = first; width < end && k < last; k++) std::fill(panel + k * PANEL + width, panel + k * PANEL + end, 0.0f);
   }
-  for (int64_t first = 0; first < K; first += LANES)  // few enough lines of the panel to stay in the L1 cache
-    for (int64_t j = 0; j < width; j++)
-      for (int64_t k = first; k < std::min(first + LANES, K); k++) panel[k * stride + j] = *B.at(k, j);
+}
+
+// All N columns of B, one panel after the other; the matrix takes panels_size(K, N) places.
+static inline int64_t panels_size(int64_t K, int64_t N) { return pieces(N, PANEL) * PANEL * K; }
+static inline void pack_panels(int64_t K, int64_t N, Matrix B, float *panels) {
+  for (int64_t n = 0; n < N; n += PANEL) pack_panel(K, std::min(PANEL, N - n), B.from(0, n), panels + n * K);
 }
 
 // Strips of TILE_ROWS rows of A, in each the rows of one column side by side.
@@ -96,7 +103,7 @@ static inline void panel_tile(int64_t K, Matrix A, const float *panel, float *C,
       for (int v = 0; v < VECS; v++) acc[r][v] += x * b[v];
     }
     a += A.col;
-    panel += VECS * LANES;
+    panel += PANEL;
   }
 #pragma GCC unroll 8
   for (int r = 0; r < ROWS; r++)
@@ -125,7 +132,15 @@ static inline void rows_by_panel(int64_t M, int64_t width, int64_t K, Matrix A, 
   }
 }
 
-// The same for any width.
+// C(M, N) (+)= A(M, K) B(K, N) for the first N columns and K rows of a matrix of `depth` rows packed in panels; C has room
+// for whole vectors. For blocks that stay in the caches.
+static inline void product(int64_t M, int64_t N, int64_t K, Matrix A, const float *panels, int64_t depth, float *C,
+                           int64_t ldc, bool accumulate) {
+  for (int64_t n = 0; n < N; n += PANEL)
+    rows_by_panel(M, std::min(PANEL, N - n), K, A, panels + n * depth, C + n, ldc, accumulate);
+}
+
+// rows_by_panel for a C that has no room for whole vectors.
 static inline void rows_by_any_panel(int64_t M, int64_t width, int64_t K, Matrix A, const float *panel, float *C,
                                      int64_t ldc, bool accumulate) {
   if (width % LANES == 0) return rows_by_panel(M, width, K, A, panel, C, ldc, accumulate);

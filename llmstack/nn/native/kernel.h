@@ -17,12 +17,24 @@ static inline int64_t round_up(int64_t n) { return (n + LANES - 1) / LANES * LAN
 
 constexpr float LOWEST = -3.0e38f;  // below every finite logit: exp of it minus a maximum is 0
 
+static inline void copy_row(const float *from, int64_t count, float *to) {
+  int64_t i = 0;
+  for (; i + LANES <= count; i += LANES) store(to + i, load(from + i));
+  for (; i < count; i++) to[i] = from[i];
+}
+
 // Turns the pairs (x[i], x[i+E/2]) of one head by the position's angle; direction -1 turns back.
 static inline void rotate(const float *x, const float *cos, const float *sin, int64_t E, float scale, float direction,
                           float *y) {
-  int64_t half = E / 2;
-  for (int64_t i = 0; i < half; i++) {
-    float c = cos[i] * scale, s = sin[i] * scale * direction, a = x[i], b = x[i + half];
+  const int64_t half = E / 2;
+  int64_t i = 0;
+  for (; i + LANES <= half; i += LANES) {
+    const v16 c = load(cos + i) * scale, s = load(sin + i) * (scale * direction), a = load(x + i), b = load(x + half + i);
+    store(y + i, a * c - b * s);
+    store(y + half + i, b * c + a * s);
+  }
+  for (; i < half; i++) {
+    const float c = cos[i] * scale, s = sin[i] * (scale * direction), a = x[i], b = x[i + half];
     y[i] = a * c - b * s;
     y[i + half] = b * c + a * s;
   }
