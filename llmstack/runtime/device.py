@@ -42,6 +42,8 @@ def quiet_environment(dump_dir: Path | None = None) -> None:
         dump_dir: where dumps go; None: a folder of this user under the system's temporary folder.
     """
     os.environ.setdefault("GLOG_v", "3")
+    # idle OpenMP threads would spin against MindSpore's own; read once, when the first library with OpenMP is loaded
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     folder = dump_dir or Path(tempfile.gettempdir()) / f"llmstack-{os.getuid()}"
     os.environ["MS_OM_PATH"] = str(folder.absolute())
     use_python_protobuf()
