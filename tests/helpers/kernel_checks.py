@@ -31,10 +31,18 @@ LONG_ATTENTION_CASES = {
 }
 NORM_CASES = ((1, 1), (3, 16), (70, 21))
 SWIGLU_CASES = ((1, 1), (3, 16), (70, 21))
-# rows, inputs, outputs: fewer than a tile, off and on the multiples of its sizes, deeper than one pass, one output; few
-# rows and many take different ways
-_FEW_ROWS = ((1, 1, 1), (5, 7, 3), (13, 21, 50), (64, 32, 96), (70, 1600, 17), (9, 33, 1))
-LINEAR_CASES = (*_FEW_ROWS, (150, 40, 113), (140, 1600, 17))
+# rows, inputs, outputs: few rows and many, on and off the multiples of a tile's sizes, sums longer than one pass holds,
+# more outputs than are packed at a time, a single one
+LINEAR_CASES = (
+    (1, 1, 1),
+    (13, 21, 50),
+    (64, 32, 96),
+    (70, 1600, 17),
+    (150, 40, 113),
+    (97, 1600, 17),
+    (100, 5, 6200),
+    (130, 33, 1),
+)
 NLL_CASES = ((1, 2, 1.0), (5, 16, 0.7), (40, 37, 2.5))
 
 
