@@ -1,0 +1,41 @@
+"""Chooses, when a Cell is built, how the operations that only decoding has are computed here.
+
+The counterpart of :mod:`llmstack.nn.kernels`: compiled kernels on a CPU that has them, else plain operators.
+"""
+
+from __future__ import annotations
+
+from mindspore import nn
+
+from llmstack.generation import composed, native
+from llmstack.generation.support import support
+from llmstack.nn import kernels
+
+
+def cache_view(context_len: int) -> nn.Cell:
+    """A Cell ``(first_B, slot_1) -> view``: which slots a new token sees, in the form :func:`cache` takes it here.
+
+    Args:
+        context_len: slots T of the cache.
+    """
+    return native.NativeView() if kernels.has_native() else composed.ComposedView(context_len)
+
+
+def cache(sizes: composed.CacheSizes) -> nn.Cell:
+    """One layer's keys and values: ``fill(qkv, cos, sin)`` and ``(qkv, cos, sin, slot, view) -> merged heads``.
+
+    Args:
+        sizes: of the cache and of the heads.
+    """
+    return native.NativeCache(sizes) if kernels.has_native() else composed.ComposedCache(sizes)
+
+
+def sampler(top_k: int, top_p: float) -> nn.Cell:
+    """A Cell ``(logits_BV, temperature_1, uniform_B) -> (token_B, logp_B)``.
+
+    Args:
+        top_k: draw among the best ``top_k`` tokens; 0 draws among all.
+        top_p: of those, among the fewest best whose probability reaches ``top_p``; 1 draws among all.
+    """
+    keep = support(top_k, top_p)
+    return native.NativeSampler() if keep is None and kernels.has_native() else composed.ComposedSampler(keep)
