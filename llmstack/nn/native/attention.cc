@@ -75,8 +75,8 @@ struct Row {
     return key / PANEL * PANEL;
   }
   // Which of the keys first .. first + 15 a query sees: those of its own segment, up to itself.
-  i16 seen(int64_t first, int64_t query) const {
-    i16 same, order;
+  vint seen(int64_t first, int64_t query) const {
+    vint same, order;
     const int64_t count = std::min<int64_t>(LANES, s.T - first);
     for (int i = 0; i < LANES; i++) order[i] = i;
     if (count == LANES)
@@ -90,16 +90,16 @@ struct Row {
 // scores of keys first .. end -> probabilities of one query; returns log sum exp. `scores` holds key `first` at 0.
 inline float softmax_row(float *scores, const Row &row, int64_t first, int64_t end, int64_t query) {
   const int64_t own = std::min(end, first + round_up(query + 1 - first));
-  v16 top = splat(LOWEST);
+  vfloat top = splat(LOWEST);
   for (int64_t j = first; j < own; j += LANES) {
-    v16 x = row.seen(j, query) ? load(scores + j - first) : splat(LOWEST);
+    vfloat x = row.seen(j, query) ? load(scores + j - first) : splat(LOWEST);
     store(scores + j - first, x);
     top = larger(x, top);
   }
   const float m = largest(top);
-  v16 total{};
+  vfloat total{};
   for (int64_t j = first; j < own; j += LANES) {
-    v16 x = load(scores + j - first), e = x == LOWEST ? splat(0.0f) : vexp(x - m);
+    vfloat x = load(scores + j - first), e = x == LOWEST ? splat(0.0f) : vexp(x - m);
     store(scores + j - first, e);
     total += e;
   }
@@ -114,7 +114,7 @@ inline void softmax_row_grad(float *p, float *dp, const Row &row, int64_t first,
                              float dot) {
   const int64_t own = std::min(end, first + round_up(query + 1 - first));
   for (int64_t j = first; j < own; j += LANES) {
-    const v16 x = row.seen(j, query) ? vexp(load(p + j - first) - lse) : splat(0.0f);
+    const vfloat x = row.seen(j, query) ? vexp(load(p + j - first) - lse) : splat(0.0f);
     store(p + j - first, x);
     store(dp + j - first, x * (load(dp + j - first) - dot));
   }
@@ -123,7 +123,7 @@ inline void softmax_row_grad(float *p, float *dp, const Row &row, int64_t first,
 }
 
 inline float dot_of(const float *a, const float *b, int64_t count) {
-  v16 total{};
+  vfloat total{};
   int64_t i = 0;
   for (; i + LANES <= count; i += LANES) total += load(a + i) * load(b + i);
   float all = sum(total);

@@ -37,19 +37,19 @@ inline void remember(const CacheSizes &s, const float *qkv, const float *cos, co
 }
 
 inline float dot(const float *a, const float *b, int64_t n) {
-  v16 acc{};
+  vfloat acc{};
   for (int64_t i = 0; i < n; i += LANES) acc += load(a + i) * load(b + i);
   return sum(acc);
 }
 
 // p_n = softmax(scores_n); scores has room for a whole vector more.
 inline void softmax(float *scores, int64_t n) {
-  v16 top = splat(LOWEST), total{};
+  vfloat top = splat(LOWEST), total{};
   for (int i = 0; i < LANES; i++) scores[n + i] = LOWEST;
   for (int64_t i = 0; i < n; i += LANES) top = larger(load(scores + i), top);
   const float m = largest(top);
   for (int64_t i = 0; i < n; i += LANES) {
-    const v16 e = vexp(load(scores + i) - m);
+    const vfloat e = vexp(load(scores + i) - m);
     store(scores + i, e);
     total += e;
   }
@@ -60,7 +60,7 @@ inline void softmax(float *scores, int64_t n) {
 // result_Ep = sum_t p_t rows_t
 inline void weighted_sum(const float *p, int64_t n, const float *rows, int64_t Ep, float *result) {
   for (int64_t e = 0; e < Ep; e += LANES) {
-    v16 even{}, odd{};
+    vfloat even{}, odd{};
     int64_t t = 0;
     for (; t + 2 <= n; t += 2) {
       even += splat(p[t]) * load(rows + t * Ep + e);
@@ -127,7 +127,7 @@ namespace {
 constexpr int64_t PART = 256;  // logits whose weights are summed before they are added to the running total
 
 inline float largest_of(const float *x, int64_t n) {
-  v16 top = splat(LOWEST);
+  vfloat top = splat(LOWEST);
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES) top = larger(load(x + i), top);
   return largest(i < n ? larger(load_part(x + i, n - i, LOWEST), top) : top);
@@ -135,15 +135,15 @@ inline float largest_of(const float *x, int64_t n) {
 
 // weights_n = exp((logits_n - top) inverse_t); returns their sum.
 inline float weights_of(const float *logits, int64_t n, float top, float inverse_t, float *weights) {
-  v16 total{};
+  vfloat total{};
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES) {
-    const v16 e = vexp((load(logits + i) - top) * inverse_t);
+    const vfloat e = vexp((load(logits + i) - top) * inverse_t);
     store(weights + i, e);
     total += e;
   }
   if (i < n) {
-    const v16 e = vexp((load_part(logits + i, n - i, LOWEST) - top) * inverse_t);
+    const vfloat e = vexp((load_part(logits + i, n - i, LOWEST) - top) * inverse_t);
     store_part(weights + i, e, n - i);
     for (int64_t j = i; j < n; j++) total[j - i] += weights[j];
   }

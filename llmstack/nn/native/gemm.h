@@ -10,10 +10,11 @@
 
 #include "kernel.h"
 
-#if defined(__AVX512F__)
-constexpr int TILE_ROWS = 8, TILE_VECTORS = 3;  // 24 accumulators of 32 registers
+// Accumulators and operands of a tile fill the 32 or 16 vector registers.
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int TILE_ROWS = 8, TILE_VECTORS = 3;
 #else
-constexpr int TILE_ROWS = 6, TILE_VECTORS = 1;  // one v16 is two or four hardware registers
+constexpr int TILE_ROWS = 6, TILE_VECTORS = 2;
 #endif
 constexpr int64_t PANEL = TILE_VECTORS * LANES;  // columns of a panel
 constexpr int64_t DEPTH = 768;                   // longest sum held in registers: a panel of it stays in the L2 cache
@@ -53,8 +54,9 @@ static inline int64_t pieces(int64_t whole, int64_t piece) { return (whole + pie
 // panel(k, j) = B(k, j) for j < width and 0 up to the next whole vector; a row of the panel takes PANEL places.
 static inline void pack_panel(int64_t K, int64_t width, Matrix B, float *panel) {
   const int64_t end = round_up(width);
-  for (int64_t first = 0; first < K; first += LANES) {  // few enough lines of the panel to stay in the L1 cache
-    const int64_t last = std::min(first + LANES, K);
+  constexpr int64_t LINES = 16;  // of the panel at a time, which stay in the L1 cache
+  for (int64_t first = 0; first < K; first += LINES) {
+    const int64_t last = std::min(first + LINES, K);
     if (B.col == 1)
       for (int64_t k = first; k < last; k++) copy_row(B.at(k, 0), width, panel + k * PANEL);
     else
@@ -70,35 +72,35 @@ static inline void pack_panels(int64_t K, int64_t N, Matrix B, float *panels) {
   for (int64_t n = 0; n < N; n += PANEL) pack_panel(K, std::min(PANEL, N - n), B.from(0, n), panels + n * K);
 }
 
-// Strips of TILE_ROWS rows of A, in each the rows of one column side by side.
-static inline void pack_strips(int64_t M, int64_t K, Matrix A, float *strips) {
+// Strips of TILE_ROWS rows of A, whose columns are contiguous; in a strip the rows of one column lie side by side.
+static inline void pack_strips(int64_t M, int64_t K, const float *A, int64_t col, float *strips) {
   const int64_t whole = M / TILE_ROWS * TILE_ROWS;
-  for (int64_t k = 0; k < K; k++) {
+  for (int64_t k = 0; k < K; k++, A += col) {
     for (int64_t m = 0; m < whole; m += TILE_ROWS)
-      for (int64_t r = 0; r < TILE_ROWS; r++) strips[m * K + k * TILE_ROWS + r] = *A.at(m + r, k);
-    for (int64_t m = whole; m < M; m++) strips[whole * K + k * TILE_ROWS + m - whole] = *A.at(m, k);
+      memcpy(strips + m * K + k * TILE_ROWS, A + m, sizeof(float) * TILE_ROWS);
+    std::copy(A + whole, A + M, strips + whole * K + k * TILE_ROWS);
   }
 }
 
 // C(ROWS, VECS vectors) (+)= A(ROWS, K) panel(K, VECS vectors)
 template <int ROWS, int VECS>
 static inline void panel_tile(int64_t K, Matrix A, const float *panel, float *C, int64_t ldc, bool accumulate) {
-  v16 acc[ROWS][VECS];
+  vfloat acc[ROWS][VECS];
 #pragma GCC unroll 8
   for (int r = 0; r < ROWS; r++)
 #pragma GCC unroll 4
     for (int v = 0; v < VECS; v++) {
-      acc[r][v] = v16{};
+      acc[r][v] = vfloat{};
       __builtin_prefetch(C + r * ldc + v * LANES, 1);
     }
   const float *a = A.p;
   for (int64_t k = 0; k < K; k++) {
-    v16 b[VECS];
+    vfloat b[VECS];
 #pragma GCC unroll 4
     for (int v = 0; v < VECS; v++) b[v] = load(panel + v * LANES);
 #pragma GCC unroll 8
     for (int r = 0; r < ROWS; r++) {
-      const v16 x = splat(a[r * A.row]);
+      const vfloat x = splat(a[r * A.row]);
 #pragma GCC unroll 4
       for (int v = 0; v < VECS; v++) acc[r][v] += x * b[v];
     }
@@ -156,12 +158,12 @@ static inline void rows_by_any_panel(int64_t M, int64_t width, int64_t K, Matrix
   }
 }
 
-// Rows of C against some of the packed panels. A that is not contiguous along a row is packed first.
+// Rows of C against some of the packed panels. A contiguous along its columns is packed first.
 static inline void block_by_panels(int64_t M, int64_t N, int64_t K, Matrix A, const float *panels, float *C, int64_t ldc,
                                    bool accumulate) {
   static thread_local Scratch scratch;
   float *strips = nullptr;
-  if (A.col != 1) pack_strips(M, K, A, strips = scratch.get(pieces(M, TILE_ROWS) * TILE_ROWS * K));
+  if (A.row == 1) pack_strips(M, K, A.p, A.col, strips = scratch.get(pieces(M, TILE_ROWS) * TILE_ROWS * K));
   for (int64_t n = 0; n < N; n += PANEL, panels += PANEL * K) {
     const int64_t width = std::min(PANEL, N - n);
     if (strips == nullptr) {

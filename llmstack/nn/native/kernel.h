@@ -29,7 +29,7 @@ static inline void rotate(const float *x, const float *cos, const float *sin, in
   const int64_t half = E / 2;
   int64_t i = 0;
   for (; i + LANES <= half; i += LANES) {
-    const v16 c = load(cos + i) * scale, s = load(sin + i) * (scale * direction), a = load(x + i), b = load(x + half + i);
+    const vfloat c = load(cos + i) * scale, s = load(sin + i) * (scale * direction), a = load(x + i), b = load(x + half + i);
     store(y + i, a * c - b * s);
     store(y + half + i, b * c + a * s);
   }

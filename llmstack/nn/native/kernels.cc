@@ -9,7 +9,7 @@
 // ---- RMSNorm: y = x / sqrt(mean(x^2) + eps) * w -------------------------------------------------------------------
 
 static inline float inverse_rms(const float *x, int64_t D, float eps) {
-  v16 acc{};
+  vfloat acc{};
   int64_t i = 0;
   for (; i + LANES <= D; i += LANES) acc += load(x + i) * load(x + i);
   float total = sum(acc);
@@ -44,7 +44,7 @@ KERNEL(rms_norm_grad) {
     for (int64_t n = N * piece / PIECES; n < N * (piece + 1) / PIECES; n++) {
       const float *a = x + n * D, *g = dy + n * D;
       float r = inverse_rms(a, D, eps);
-      v16 acc{};
+      vfloat acc{};
       int64_t i = 0;
       for (; i + LANES <= D; i += LANES) acc += load(g + i) * load(w + i) * load(a + i);
       float dot = sum(acc);
@@ -78,15 +78,15 @@ KERNEL(swiglu) {
     int64_t i = 0;
     for (; i + LANES <= F; i += LANES) store(h + i, load(g + i) / (1.0f + vexp(-load(g + i))) * load(u + i));
     if (i < F) {
-      v16 gate = load_part(g + i, F - i, 0);
+      vfloat gate = load_part(g + i, F - i, 0);
       store_part(h + i, gate / (1.0f + vexp(-gate)) * load_part(u + i, F - i, 0), F - i);
     }
   }
   return 0;
 }
 
-static inline void swiglu_grad_lanes(v16 g, v16 u, v16 dh, v16 *dg, v16 *du) {
-  v16 s = 1.0f / (1.0f + vexp(-g));
+static inline void swiglu_grad_lanes(vfloat g, vfloat u, vfloat dh, vfloat *dg, vfloat *du) {
+  vfloat s = 1.0f / (1.0f + vexp(-g));
   *dg = dh * u * s * (1.0f + g * (1.0f - s));
   *du = dh * g * s;
 }
@@ -100,7 +100,7 @@ KERNEL(swiglu_grad) {
   for (int64_t n = 0; n < N; n++) {
     const float *g = x + n * 2 * F, *u = g + F, *d = dh + n * F;
     float *dg = dx + n * 2 * F, *du = dg + F;
-    v16 a, b;
+    vfloat a, b;
     int64_t i = 0;
     for (; i + LANES <= F; i += LANES) {
       swiglu_grad_lanes(load(g + i), load(u + i), load(d + i), &a, &b);
@@ -128,18 +128,18 @@ KERNEL(token_nll) {
   for (int64_t n = 0; n < N; n++) {
     const float *z = logits + n * V;
     int64_t whole = V / LANES * LANES, rest = V - whole;
-    v16 top = splat(LOWEST);
+    vfloat top = splat(LOWEST);
     for (int64_t i = 0; i < whole; i += LANES) top = larger(load(z + i), top);
     if (rest) top = larger(load_part(z + whole, rest, LOWEST), top);
     float m = largest(top);
-    v16 total{}, weighted{};
+    vfloat total{}, weighted{};
     for (int64_t i = 0; i < whole; i += LANES) {
-      v16 d = (load(z + i) - m) * t, e = vexp(d);
+      vfloat d = (load(z + i) - m) * t, e = vexp(d);
       total += e;
       weighted += e * d;
     }
     if (rest) {
-      v16 d = (load_part(z + whole, rest, LOWEST) - m) * t, e = vexp(d);
+      vfloat d = (load_part(z + whole, rest, LOWEST) - m) * t, e = vexp(d);
       for (int64_t i = rest; i < LANES; i++) e[i] = d[i] = 0;
       total += e;
       weighted += e * d;
@@ -170,11 +170,11 @@ KERNEL(token_nll_grad) {
       memset(d, 0, sizeof(float) * V);
     } else {
       for (; i + LANES <= V; i += LANES) {
-        v16 logp = load(z + i) * t - l;
+        vfloat logp = load(z + i) * t - l;
         store(d + i, vexp(logp) * (both - de * (logp + h)));
       }
       if (i < V) {
-        v16 logp = load_part(z + i, V - i, 0) * t - l;
+        vfloat logp = load_part(z + i, V - i, 0) * t - l;
         store_part(d + i, vexp(logp) * (both - de * (logp + h)), V - i);
       }
     }
