@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import mindspore as ms
-from mindspore import Parameter, Tensor, nn, ops
+from mindspore import Tensor, nn
 
 from llmstack.nn import kernels
+from llmstack.nn.init import blank_parameter
 
 
 class GroupedQueryAttention(nn.Cell):
@@ -23,8 +23,8 @@ class GroupedQueryAttention(nn.Cell):
     def __init__(self, hidden_size: int, num_heads: int, *, num_kv_heads: int, head_dim: int) -> None:
         super().__init__()
         rows = (num_heads + 2 * num_kv_heads) * head_dim
-        self.qkv = Parameter(ops.zeros((rows, hidden_size), ms.float32), name="qkv")
-        self.out = Parameter(ops.zeros((hidden_size, num_heads * head_dim), ms.float32), name="out")
+        self.qkv = blank_parameter("qkv", (rows, hidden_size))
+        self.out = blank_parameter("out", (hidden_size, num_heads * head_dim))
         self.project_in = kernels.linear()
         self.project_out = kernels.linear()
         self.kernel = kernels.attention(num_heads, num_kv_heads, head_dim)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import mindspore as ms
-from mindspore import Parameter, Tensor, nn, ops
+from mindspore import Tensor, nn, ops
 
 from llmstack.config.model import ModelConfig
 from llmstack.nn import kernels
 from llmstack.nn.block import DecoderBlock
+from llmstack.nn.init import blank_parameter
 from llmstack.nn.norm import RMSNorm
 from llmstack.nn.rotary import RotaryEmbedding
 
@@ -22,7 +22,7 @@ class Decoder(nn.Cell):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.hidden_size = config.hidden_size
-        self.embedding = Parameter(ops.zeros((config.vocab_size, config.hidden_size), ms.float32), name="embedding")
+        self.embedding = blank_parameter("embedding", (config.vocab_size, config.hidden_size))
         self.mask = kernels.attention_mask()
         self.rotary = RotaryEmbedding(config.head_dim, config.max_position_embeddings, config.rope_theta)
         self.blocks = nn.CellList([DecoderBlock(config) for _ in range(config.num_hidden_layers)])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import mindspore as ms
 from mindspore import Parameter, Tensor, nn, ops
 
 from llmstack.nn import kernels
+from llmstack.nn.init import blank_parameter
 
 
 class LanguageHead(nn.Cell):
@@ -19,8 +19,7 @@ class LanguageHead(nn.Cell):
 
     def __init__(self, hidden_size: int, vocab_size: int, *, tied: Parameter | None = None) -> None:
         super().__init__()
-        own = Parameter(ops.zeros((vocab_size, hidden_size), ms.float32), name="weight") if tied is None else tied
-        self.weight = own
+        self.weight = blank_parameter("weight", (vocab_size, hidden_size)) if tied is None else tied
         self.project = kernels.linear()
 
     def construct(self, hidden_ND: Tensor) -> Tensor:
@@ -44,7 +43,7 @@ class ScalarHead(nn.Cell):
 
     def __init__(self, hidden_size: int) -> None:
         super().__init__()
-        self.weight = Parameter(ops.zeros((1, hidden_size), ms.float32), name="weight")
+        self.weight = blank_parameter("weight", (1, hidden_size))
         self.project = kernels.linear()
 
     def construct(self, hidden_ND: Tensor) -> Tensor:

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import zlib
 
+import mindspore as ms
 import numpy as np
-from mindspore import Tensor, nn
+from mindspore import Parameter, Tensor, nn
+from mindspore.common.initializer import initializer
 
 from llmstack.config.model import ModelConfig
 
 RESIDUAL_OUTPUTS = ("attention.out", "mlp.down")
 SCORE_WEIGHT = "score.weight"
+
+
+def blank_parameter(name: str, shape: tuple[int, ...], *, fill: str = "zeros") -> Parameter:
+    """A trainable float32 Parameter that holds its place until it is initialised or loaded; no operator runs.
+
+    Args:
+        name: its name within the Cell.
+        shape: its shape.
+        fill: ``zeros`` or ``ones``.
+    """
+    return Parameter(initializer(fill, shape, ms.float32), name=name)
 
 
 def initial_std(name: str, config: ModelConfig) -> float:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import mindspore as ms
-from mindspore import Parameter, Tensor, nn, ops
+from mindspore import Tensor, nn
 
 from llmstack.nn import kernels
+from llmstack.nn.init import blank_parameter
 
 
 class SwiGLU(nn.Cell):
@@ -18,8 +18,8 @@ class SwiGLU(nn.Cell):
 
     def __init__(self, hidden_size: int, intermediate_size: int) -> None:
         super().__init__()
-        self.gate_up = Parameter(ops.zeros((2 * intermediate_size, hidden_size), ms.float32), name="gate_up")
-        self.down = Parameter(ops.zeros((hidden_size, intermediate_size), ms.float32), name="down")
+        self.gate_up = blank_parameter("gate_up", (2 * intermediate_size, hidden_size))
+        self.down = blank_parameter("down", (hidden_size, intermediate_size))
         self.project_in = kernels.linear()
         self.project_out = kernels.linear()
         self.kernel = kernels.swiglu()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mindspore import Parameter, Tensor, nn, ops
+from mindspore import Tensor, nn
 
 from llmstack.nn import kernels
+from llmstack.nn.init import blank_parameter
 
 
 class RMSNorm(nn.Cell):
@@ -17,7 +18,7 @@ class RMSNorm(nn.Cell):
 
     def __init__(self, dim: int, eps: float) -> None:
         super().__init__()
-        self.weight = Parameter(ops.ones(dim), name="weight")
+        self.weight = blank_parameter("weight", (dim,), fill="ones")
         self.kernel = kernels.rms_norm(eps)
 
     def construct(self, hidden: Tensor) -> Tensor:
