@@ -24,7 +24,7 @@ def bias_correction_table(betas: tuple[float, float]) -> np.ndarray:
 
     Returns:
         float32 (S, 2). Row t holds ``sqrt(1 - beta2^t) / (1 - beta1^t)`` and ``sqrt(1 - beta2^t)``; the last row is the
-        limit and serves every later step; row 0 is unused.
+        limit and serves every later step; row 0 serves a skipped first step.
 
     Raises:
         UserError: a beta so near 1 that the table would not fit in memory.
@@ -105,24 +105,33 @@ class AdamW(nn.Cell):
         self.beta1, self.beta2 = (Tensor(beta, mstype.float32) for beta in config.betas)
         self.eps = config.eps
         # ops.Adam corrects the bias itself from beta1^t and beta2^t, in float32: 0 makes its factor exactly 1
-        self.no_correction = Tensor(0.0, mstype.float32)
+        self.zero = Tensor(0.0, mstype.float32)
+        self.one = Tensor(1.0, mstype.float32)
         self.adam = ops.Adam()
         self.assign = ops.Assign()
         self.minimum = ops.Minimum()
+        self.cast = ops.Cast()
+        self.select = ops.Select()
 
-    def construct(self, lr: Tensor, grads: tuple[Tensor, ...]) -> Tensor:
-        """Updates every parameter, both moments and the step.
+    def construct(self, lr: Tensor, grads: tuple[Tensor, ...], finite: Tensor) -> Tensor:
+        """Updates every parameter, both moments and the step, or nothing.
+
+        A step that is not finite is taken with decay rates 1 and rate 0, which keeps every bit of all of them.
 
         Args:
             lr: float32 (), learning rate of this step.
-            grads: float32 gradients in the order and shapes of ``parameters``; clipped already, all finite.
+            grads: float32 gradients in the order and shapes of ``parameters``; clipped already, zeros when not finite.
+            finite: bool (), false to change nothing.
 
         Returns:
-            The number of the step taken, int32 ().
+            The number of steps taken so far, int32 ().
         """
-        step = self.step + 1
+        step = self.step + self.cast(finite, mstype.int32)
         self.assign(self.step, step)
         correction = self.corrections[self.minimum(step, self.last_row)]
+        lr = self.select(finite, lr, self.zero)
+        beta1 = self.select(finite, self.beta1, self.one)
+        beta2 = self.select(finite, self.beta2, self.one)
         rate = lr * correction[0]
         eps = self.eps * correction[1]
         for i in range(len(self.parameters)):
@@ -133,11 +142,11 @@ class AdamW(nn.Cell):
                 param,
                 self.moments1[i],
                 self.moments2[i],
-                self.no_correction,
-                self.no_correction,
+                self.zero,
+                self.zero,
                 rate,
-                self.beta1,
-                self.beta2,
+                beta1,
+                beta2,
                 eps,
                 grads[i],
             )

@@ -5,8 +5,8 @@ scalars, the loss first, always the same number of them. ``inv_count`` is 1 over
 in all micro-batches together, so sums times ``inv_count`` add up to the mean over the whole batch, however ragged its
 rows.
 
-An *optimizer* is a Cell with ``parameters`` (a ParameterTuple), ``construct(lr, grads) -> step``, and ``state()`` and
-``restore(arrays)`` for checkpoints.
+An *optimizer* is a Cell with ``parameters`` (a ParameterTuple) and ``construct(lr, grads, finite) -> step``; when
+``finite`` is false the gradients are zeros and nothing may change, not even the step.
 """
 
 from mindspore import ParameterTuple, Tensor, nn, ops
@@ -28,6 +28,7 @@ class ClippedUpdate(nn.Cell):
         self.optimizer = optimizer
         self.global_norm = GlobalNorm()
         self.max_grad_norm = max_grad_norm
+        self.zeros_like = ops.ZerosLike()
 
     def construct(self, lr: Tensor, grads: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """Applies one update.
@@ -42,13 +43,18 @@ class ClippedUpdate(nn.Cell):
         """
         norm = self.global_norm(grads)
         finite = ops.isfinite(norm)
+        # Only values are chosen in the branches: a Parameter assigned inside one loses its host-side twin, so that a
+        # state restored later would never reach the graph.
+        clipped: tuple[Tensor, ...] = ()
         if finite:
             # max(norm, limit) >= limit > 0: no epsilon, and exactly 1 when nothing is clipped
             scale = self.max_grad_norm / ops.maximum(norm, self.max_grad_norm)
-            clipped: tuple[Tensor, ...] = ()
             for grad in grads:
                 clipped = clipped + (grad * scale,)
-            self.optimizer(lr, clipped)
+        else:
+            for grad in grads:
+                clipped = clipped + (self.zeros_like(grad),)
+        self.optimizer(lr, clipped, finite)
         return norm, finite
 
 
