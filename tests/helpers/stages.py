@@ -36,7 +36,7 @@ COMMON = {
 
 @functools.cache
 def tokenizer() -> Tokenizer:
-    return Tokenizer(*train_bpe([" ".join(WORDS)] * 4, 290), CHATML)
+    return Tokenizer(*train_bpe([" ".join(WORDS)] * 4, 278), CHATML)
 
 
 def model_config(**changes) -> ModelConfig:

@@ -1,0 +1,1 @@
+"""Proximal policy optimization from a reward, held near a reference."""

@@ -1,0 +1,211 @@
+"""What every stage is: six hooks the engine's loop calls, and the parts most stages share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from llmstack.config.model import ModelConfig
+from llmstack.config.stages import StageConfig
+from llmstack.data.loader import Loader
+from llmstack.data.records import Record
+from llmstack.data.tokenizer import Tokenizer
+from llmstack.engine.protocol import StageState, StepReport
+from llmstack.errors import UserError
+from llmstack.models.causal_lm import CausalLM
+from llmstack.models.checkpoint_io import build_causal, build_scalar, folder_kind, load_weights, read_config, save_model
+from llmstack.models.scalar_model import ScalarModel
+from llmstack.registry import SOURCES
+from llmstack.runtime.seeds import rng
+
+
+@dataclass(frozen=True)
+class StageContext:
+    """What a stage is given beside its own options.
+
+    Attributes:
+        name: the stage's name in the recipe.
+        seed: the recipe's seed; every generator of the stage is derived from it and the name.
+        model: sizes of a model that starts from random weights, vocabulary filled in.
+        tokenizer: the recipe's.
+        inputs: name of an earlier stage (or the path itself) -> model folder, for all the options that name one.
+    """
+
+    name: str
+    seed: int
+    model: ModelConfig
+    tokenizer: Tokenizer
+    inputs: Mapping[str, Path]
+
+    def generator(self, *names: str | int) -> np.random.Generator:
+        """The random generator of one purpose of this stage.
+
+        Args:
+            names: the purpose, e.g. ``("rollout", iteration)``.
+        """
+        return rng(self.seed, self.name, *names)
+
+    def derived_seed(self, *names: str | int) -> int:
+        """An integer seed for one purpose of this stage.
+
+        Args:
+            names: the purpose.
+        """
+        return int(self.generator(*names).integers(2**31))
+
+
+class Stage:
+    """One step of a chain. Subclass it (or a built-in stage) and override hooks to make an own alignment method.
+
+    The loop calls ``build_models``, ``build_loader``, ``build_loss`` once, then ``step`` and ``evaluate``, and moves
+    ``state`` in and out of checkpoints. A hook that draws random numbers takes them from ``context.generator``.
+
+    Args:
+        config: the stage's options.
+        context: what it is given.
+    """
+
+    kind: ClassVar[str]
+    config: StageConfig
+    loader: Loader
+
+    def __init__(self, config: StageConfig, context: StageContext) -> None:
+        self.config = config
+        self.context = context
+
+    # --- hooks ---------------------------------------------------------------------------------------------------
+
+    def build_models(self) -> None:
+        """Make the models and load what they start from."""
+        raise NotImplementedError
+
+    def build_loader(self) -> None:
+        """Set ``self.loader`` and what ``evaluate`` needs."""
+        raise NotImplementedError
+
+    def build_loss(self) -> None:
+        """Make objectives, optimizers and scoring Cells."""
+        raise NotImplementedError
+
+    def step(self, index: int) -> StepReport:
+        """Take one step.
+
+        Args:
+            index: number of the step, from 1.
+        """
+        raise NotImplementedError
+
+    def evaluate(self) -> dict[str, float]:
+        """Measure on data never trained on; must not change any state. Keys start with ``eval/``."""
+        raise NotImplementedError
+
+    def state(self) -> StageState:
+        """All that a resumed run needs to go on exactly."""
+        raise NotImplementedError
+
+    def restore(self, state: StageState) -> None:
+        """Put a ``state`` back.
+
+        Args:
+            state: what ``state()`` gave.
+        """
+        raise NotImplementedError
+
+    # --- shared parts --------------------------------------------------------------------------------------------
+
+    def build(self) -> None:
+        """Call the building hooks in order."""
+        self.build_models()
+        self.build_loader()
+        self.build_loss()
+
+    @property
+    def total_steps(self) -> int:
+        """Steps of the whole budget."""
+        return self.config.budget.steps(self.loader.steps_per_epoch(self.config.accumulate), self.loader.num_tokens)
+
+    def samples(self) -> list[dict[str, Any]]:
+        """What the model wrote at the last evaluation, for ``samples.jsonl``."""
+        return []
+
+    @property
+    def final_model(self) -> CausalLM | ScalarModel:
+        """The model the stage hands on."""
+        raise NotImplementedError
+
+    def save_final(self, folder: Path) -> None:
+        """Write the model folder the stage hands on.
+
+        Args:
+            folder: an existing empty folder.
+        """
+        tokenizer = self.context.tokenizer
+        save_model(self.final_model, folder, eos_ids=tokenizer.eos_ids, pad_id=tokenizer.pad_id)
+        tokenizer.save(folder)
+
+    def records(self, source: Any) -> list[Record]:
+        """Records of one of the stage's data options.
+
+        Args:
+            source: the option, e.g. ``self.config.data``.
+        """
+        return SOURCES.get(source.source)(source, seed=self.context.seed).records()
+
+    def make_loader(self, rows: Any) -> Loader:
+        """A training loader over encoded rows.
+
+        Args:
+            rows: a table of ``llmstack.data.rows``.
+        """
+        return Loader(rows, batch_rows=self.config.batch_rows, seed=self.context.derived_seed("order"))
+
+    def language_model(self, source: str | None, purpose: str) -> CausalLM:
+        """A language model from an earlier stage or folder, or with random weights.
+
+        Args:
+            source: stage name or folder; None for random weights.
+            purpose: what it is for; part of the seed of random weights.
+        """
+        if source is None:
+            return build_causal(self.context.model, seed=self.context.derived_seed("weights", purpose))
+        folder = self.context.inputs[source]
+        model = build_causal(self.fitting_config(folder), seed=0)
+        load_weights(model, folder)
+        return model
+
+    def scalar_model(self, source: str | None, purpose: str) -> ScalarModel:
+        """A reward or value model; one that starts from a language model takes its trunk and a new head.
+
+        Args:
+            source: stage name or folder; None for random weights.
+            purpose: what it is for; part of the seed of random weights.
+        """
+        seed = self.context.derived_seed("weights", purpose)
+        if source is None:
+            return build_scalar(self.context.model, seed=seed)
+        folder = self.context.inputs[source]
+        model = build_scalar(self.fitting_config(folder), seed=seed)
+        load_weights(model, folder, trunk_only=folder_kind(folder) == "causal")
+        return model
+
+    def fitting_config(self, folder: Path) -> ModelConfig:
+        """The configuration of a model folder, which must fit the recipe's tokenizer.
+
+        Args:
+            folder: a model folder.
+
+        Raises:
+            UserError: its vocabulary is smaller than the tokenizer's.
+        """
+        config = read_config(folder)
+        size = self.context.tokenizer.vocab_size
+        if config.vocab_size is None or config.vocab_size < size:
+            raise UserError(
+                f"stages.{self.context.name}: expected a model with a vocabulary of at least {size} (the tokenizer's), "
+                f"got {config.vocab_size} in {folder}. Use the tokenizer the model was trained with."
+            )
+        return config

@@ -1,0 +1,167 @@
+"""What pretraining and SFT share: packed rows in, next-token loss down, perplexity and samples out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from mindspore import Tensor
+
+from llmstack.config.stages import RowStageConfig
+from llmstack.data.loader import Batch, EvalBatches
+from llmstack.data.row_tables import Rows
+from llmstack.engine.protocol import StepReport
+from llmstack.generation.generator import Generator
+from llmstack.stages.learner import Learner
+from llmstack.stages.objectives import LanguageObjective
+from llmstack.stages.scoring import TargetLogProbs
+from llmstack.stages.single import SingleModelStage
+
+
+class TargetInputs:
+    """Turns a batch of rows into the inputs of :class:`LanguageObjective`, whose number of targets is fixed.
+
+    Args:
+        rows: everything that will be served; its fullest rows set the number of targets C of a batch.
+        batch_rows: rows B of a batch.
+    """
+
+    def __init__(self, rows: Rows, *, batch_rows: int) -> None:
+        fullest = np.sort(np.count_nonzero(rows.arrays["loss_mask"], axis=1))[::-1]
+        most = int(fullest[np.arange(batch_rows) % len(fullest)].sum())
+        # a multiple of 64 keeps the head's matrix product on whole tiles
+        self.num_targets = min(-(-most // 64) * 64, batch_rows * rows.arrays["tokens"].shape[1])
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Pick the trained positions.
+
+        Args:
+            batch: ``tokens, positions, segments, labels, loss_mask`` (B, T).
+
+        Returns:
+            ``tokens, positions, segments`` (B, T) and ``targets, labels, mask`` (C,), in the objective's order.
+        """
+        trained = np.flatnonzero(batch["loss_mask"])
+        targets = np.zeros(self.num_targets, np.int32)
+        mask = np.zeros(self.num_targets, np.float32)
+        targets[: len(trained)] = trained
+        mask[: len(trained)] = batch["loss_mask"].reshape(-1)[trained]
+        inputs = {name: batch[name] for name in ("tokens", "positions", "segments")}
+        return inputs | {"targets": targets, "labels": batch["labels"].reshape(-1)[targets], "mask": mask}
+
+
+class LanguageStage(SingleModelStage):
+    """Base of the stages that train a language model on packed rows."""
+
+    config: RowStageConfig
+
+    def build_models(self) -> None:
+        """The model, random or from ``init_from``."""
+        self.model = self.language_model(self.config.init_from, "model")
+
+    def build_loader(self) -> None:
+        """Training rows and evaluation rows."""
+        train, evaluation = self.rows(self.config.data), self.rows(self.config.eval_data)
+        self.loader = self.make_loader(train)
+        self.inputs = TargetInputs(train, batch_rows=self.config.batch_rows)
+        self.eval_inputs = TargetInputs(evaluation, batch_rows=self.config.batch_rows)
+        self.eval_batches = EvalBatches(evaluation, batch_rows=self.config.batch_rows, limit=self.config.eval_batches)
+
+    def build_loss(self) -> None:
+        """Next-token loss, its optimizer and the Cells that evaluate."""
+        self.learner = Learner(
+            LanguageObjective(self.model, z_loss=self.config.z_loss),
+            self.model,
+            self.config.optim,
+            accumulate=self.config.accumulate,
+        )
+        self.scorer = TargetLogProbs(self.model)
+        self._samples: list[dict[str, Any]] = []
+        self.generator = self._build_generator()
+
+    def rows(self, source: Any) -> Rows:
+        """Encode a data option.
+
+        Args:
+            source: ``data`` or ``eval_data``.
+        """
+        raise NotImplementedError
+
+    def sample_prompts(self, count: int) -> list[list[int]]:
+        """Token ids of prompts whose answers are kept at each evaluation.
+
+        Args:
+            count: how many.
+        """
+        raise NotImplementedError
+
+    def step(self, index: int) -> StepReport:
+        """One optimizer step over ``accumulate`` micro-batches.
+
+        Args:
+            index: number of the step, from 1.
+        """
+        batches = [self.loader.next() for _ in range(self.config.accumulate)]
+        count = sum(float(batch["loss_mask"].sum()) for batch in batches)
+        report = self.learner.update(count, [self.inputs(batch) for batch in batches], self.total_steps)
+        tokens = sum(int((batch["segments"] > 0).sum()) for batch in batches)
+        metrics = {
+            "train/loss": report.loss,
+            "train/grad_norm": report.grad_norm,
+            "train/trained_tokens": count,
+        }
+        gauges = {"train/lr": self.learner.lr}
+        return StepReport(metrics=metrics, tokens=tokens, gauges=gauges, skipped=not report.finite)
+
+    def evaluate(self) -> dict[str, float]:
+        """Mean loss and perplexity of the evaluation rows; samples are drawn along the way."""
+        total, count = 0.0, 0.0
+        one = Tensor(1.0)
+        for batch in self.eval_batches:
+            inputs = self.eval_inputs(batch)
+            mask = inputs.pop("mask")
+            logp, _ = self.scorer(*(Tensor(array) for array in inputs.values()), one)
+            total -= float((logp.asnumpy().astype(np.float64) * mask).sum())
+            count += float(mask.sum())
+        self._draw_samples()
+        loss = total / max(count, 1.0)
+        return {"eval/loss": loss, "eval/perplexity": math.exp(min(loss, 700.0))}
+
+    def samples(self) -> list[dict[str, Any]]:
+        """Prompts and answers of the last evaluation."""
+        return self._samples
+
+    def _build_generator(self) -> Generator | None:
+        options = self.config.samples
+        if options.prompts == 0:
+            return None
+        self._prompts = self.sample_prompts(options.prompts)
+        longest = max(len(ids) for ids in self._prompts)
+        return Generator(
+            self.model,
+            batch_rows=len(self._prompts),
+            prompt_len=-(-longest // 16) * 16,
+            max_new_tokens=options.max_new_tokens,
+            eos_ids=self.context.tokenizer.eos_ids,
+        )
+
+    def _draw_samples(self) -> None:
+        if self.generator is None:
+            return
+        tokenizer, width = self.context.tokenizer, self.generator.prompt_len
+        tokens = np.full((len(self._prompts), width), tokenizer.pad_id, np.int32)
+        for row, ids in enumerate(self._prompts):
+            tokens[row, width - len(ids) :] = ids
+        lengths = np.array([len(ids) for ids in self._prompts], np.int32)
+        answers = self.generator.generate(
+            tokens, lengths, temperature=self.config.samples.temperature, rng=self.context.generator("samples")
+        )
+        self._samples = [
+            {
+                "prompt": tokenizer.decode(ids),
+                "response": tokenizer.decode(answers.tokens[row, : answers.lengths[row]]),
+                "finished": bool(answers.finished[row]),
+            }
+            for row, ids in enumerate(self._prompts)
+        ]

@@ -1,0 +1,143 @@
+"""The updates of one PPO iteration: minibatches over the same rollout, policy and critic in turn."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmstack.config.stages import PpoConfig
+from llmstack.optim.updater import UpdateReport
+from llmstack.rl.minibatch import Minibatch, minibatches
+from llmstack.stages.learner import Learner
+from llmstack.stages.ppo.experience import Experience
+from llmstack.stages.ppo.rollout import Rollout
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How many optimizer steps each learner takes in the whole stage.
+
+    Attributes:
+        policy_steps: of the policy.
+        critic_steps: of the critic.
+    """
+
+    policy_steps: int
+    critic_steps: int
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What an iteration's updates report.
+
+    Attributes:
+        metrics: means over the minibatches.
+        skipped: whether any update had a non-finite gradient.
+    """
+
+    metrics: dict[str, float]
+    skipped: bool
+
+
+class PpoLearner:
+    """Policy and critic with their optimizers.
+
+    Args:
+        policy: descends the clipped surrogate.
+        critic: descends the clipped value error.
+        config: the stage's options.
+        seed: of the minibatches' order.
+    """
+
+    def __init__(self, policy: Learner, critic: Learner, config: PpoConfig, *, seed: int) -> None:
+        self.policy, self.critic = policy, critic
+        self._config, self._seed = config, seed
+        self._temperature = np.float32(config.temperature)
+
+    def learn(self, iteration: int, rollout: Rollout, experience: Experience, schedule: Schedule) -> Learned:
+        """Several passes over one rollout, left early when the policy moved too far from the one that sampled.
+
+        Args:
+            iteration: number of the PPO iteration, from 1.
+            rollout: prompts and answers.
+            experience: advantages, returns and old values.
+            schedule: total optimizer steps.
+
+        Returns:
+            Metrics of the updates.
+        """
+        config = self._config
+        policy_learns = iteration > config.critic.warmup_iterations
+        seen: dict[str, list[float]] = defaultdict(list)
+        skipped = False
+        for minibatch in self._minibatches(iteration, len(rollout.mask_BR)):
+            if policy_learns:
+                report = self._update_policy(minibatch, rollout, experience, schedule.policy_steps)
+                _note(seen, "policy", report, ("clip_fraction", "kl_old_new", "entropy_new"))
+                skipped = skipped or not report.finite
+            report = self._update_critic(minibatch, rollout, experience, schedule.critic_steps)
+            _note(seen, "value", report, ("value_mean",))
+            skipped = skipped or not report.finite
+            if config.max_ratio_kl is not None and policy_learns and seen["kl_old_new"][-1] > config.max_ratio_kl:
+                break
+        metrics = {name: float(np.mean(values)) for name, values in seen.items()}
+        metrics["updates"] = float(len(seen["value_loss"]))
+        return Learned(metrics, skipped)
+
+    def _minibatches(self, iteration: int, num_rows: int) -> list[Minibatch]:
+        config = self._config
+        return [
+            minibatch
+            for epoch in range(config.epochs)
+            for minibatch in minibatches(
+                num_rows, config.minibatches, seed=self._seed, iteration=iteration, epoch=epoch
+            )
+        ]
+
+    def _update_policy(
+        self, minibatch: Minibatch, rollout: Rollout, experience: Experience, total_steps: int
+    ) -> UpdateReport:
+        mask_MR = experience.mask_BR[minibatch.rows_M] * minibatch.weight_M[:, None]
+        batches = [
+            rollout.inputs(rows)
+            | {
+                "targets": rollout.states(len(rows)),
+                "labels": rollout.response_BR[rows].reshape(-1),
+                "temperature": self._temperature,
+                "old_logp": experience.old_logp_BR[rows].reshape(-1),
+                "ref_logp": experience.ref_logp_BR[rows].reshape(-1),
+                "advantage": experience.advantage_BR[rows].reshape(-1),
+                "mask": mask.reshape(-1),
+            }
+            for rows, mask in self._micro(minibatch.rows_M, mask_MR)
+        ]
+        return self.policy.update(float(mask_MR.sum()), batches, total_steps)
+
+    def _update_critic(
+        self, minibatch: Minibatch, rollout: Rollout, experience: Experience, total_steps: int
+    ) -> UpdateReport:
+        mask_MR = experience.mask_BR[minibatch.rows_M] * minibatch.weight_M[:, None]
+        batches = [
+            rollout.inputs(rows)
+            | {
+                "targets": rollout.states(len(rows)),
+                "old_value": experience.old_value_BR[rows].reshape(-1),
+                "returns": experience.return_BR[rows].reshape(-1),
+                "mask": mask.reshape(-1),
+            }
+            for rows, mask in self._micro(minibatch.rows_M, mask_MR)
+        ]
+        return self.critic.update(float(mask_MR.sum()), batches, total_steps)
+
+    def _micro(self, rows_M: np.ndarray, mask_MR: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        parts = self._config.accumulate
+        return list(zip(np.split(rows_M, parts), np.split(mask_MR, parts), strict=True))
+
+
+def _note(seen: dict[str, list[float]], name: str, report: UpdateReport, metrics: tuple[str, ...]) -> None:
+    seen[f"{name}_loss"].append(report.loss)
+    seen[f"{name}_grad_norm"].append(report.grad_norm)
+    for metric, value in zip(metrics, report.metrics, strict=True):
+        seen[metric].append(value)

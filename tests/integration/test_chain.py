@@ -1,0 +1,110 @@
+"""The whole chain through the command line: once straight, then skipped, changed, killed and gone on with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.integration.tiny_run import ROOT, STAGES, command, environment, metrics, summary, train
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory):
+    """A finished run."""
+    folder = tmp_path_factory.mktemp("straight") / "run"
+    done = train(folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_every_stage_is_done_and_in_the_summary(straight):
+    told = summary(straight)
+    assert told["status"] == "done"
+    assert [stage["status"] for stage in told["stages"].values()] == ["done"] * 4
+    assert list(told["stages"]) == list(STAGES)
+    base, _, rm, policy = told["stages"].values()
+    assert base["metrics"]["eval/perplexity"] < base["metrics"]["eval/perplexity_first"]
+    assert 0 <= rm["metrics"]["eval/accuracy"] <= 1
+    assert {"eval/style_rate", "eval/style_rate_first", "eval/kl_policy_ref"} <= set(policy["metrics"])
+    for name, stage in told["stages"].items():
+        assert stage["final"] == f"{name}/final" and (straight / stage["final"] / "model.safetensors").is_file()
+        assert stage["tokens"] > 0 and stage["graphs"] > 0 and stage["wall_seconds"] > 0
+
+
+def test_the_log_starts_on_the_reference(straight):
+    first = next(line for line in metrics(straight, "policy") if "train/kl_policy_ref" in line)
+    assert abs(first["train/kl_policy_ref"]) < 1e-6
+    assert first["train/sampler_mismatch"] < 1e-4
+
+
+def test_the_same_command_again_trains_nothing(straight):
+    before = {name: (straight / name / "final" / "model.safetensors").stat().st_mtime_ns for name in STAGES}
+    started = time.monotonic()
+    assert train(straight).returncode == 0
+    assert time.monotonic() - started < 30
+    after = {name: (straight / name / "final" / "model.safetensors").stat().st_mtime_ns for name in STAGES}
+    assert after == before
+    assert summary(straight)["status"] == "done"
+
+
+def test_a_changed_option_runs_only_what_depends_on_it(straight, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(straight, folder)
+    before = {name: (folder / name / "final" / "model.safetensors").stat().st_mtime_ns for name in STAGES}
+    done = train(folder, "stages.policy.kl.beta=0.2")
+    assert done.returncode == 0, done.stderr
+    changed = [
+        name for name in STAGES if (folder / name / "final" / "model.safetensors").stat().st_mtime_ns != before[name]
+    ]
+    assert changed == ["policy"]
+    assert len(list(folder.glob("policy.old-*"))) == 1
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_run_goes_on_to_the_same_numbers(straight, tmp_path, how):
+    """Stopped once in the middle of every stage; the logs are those of the run that was not."""
+    folder = tmp_path / "run"
+    for stage in STAGES:
+        process = subprocess.Popen(
+            command(folder), cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        _wait_for_steps(folder / stage / "metrics.jsonl", 3 if stage == "policy" else 8, process)
+        process.send_signal(how)
+        _, errors = process.communicate(timeout=120)
+        if how == signal.SIGTERM:
+            assert process.returncode == 143, errors
+            assert summary(folder)["status"] == "interrupted"
+    done = train(folder)
+    assert done.returncode == 0, done.stderr
+    for stage in STAGES:
+        assert metrics(folder, stage) == metrics(straight, stage)
+    assert summary(folder)["status"] == "done"
+
+
+def _wait_for_steps(log, steps, process):
+    """Until the log has the line of a step that is past a checkpoint and before the end."""
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline and process.poll() is None:
+        if log.is_file() and f'"step": {steps},' in log.read_text(encoding="utf-8"):
+            return
+        time.sleep(0.02)
+    raise AssertionError(process.stderr.read() if process.poll() is not None else f"no step {steps} in {log}")
+
+
+def test_two_runs_in_one_folder_are_refused(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    import fcntl
+
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        done = train(folder)
+    assert done.returncode == 2
+    assert "in use by process" in done.stderr and "Traceback" not in done.stderr

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+
+from llmstack.config.stages import ModelRewardConfig, RewardSourceConfig
+from llmstack.errors import UserError
+from llmstack.registry import REWARDS
+from llmstack.stages.ppo.rewards import FunctionReward, ModelReward, make_reward
+from tests.unit.stages.ppo.test_rollout import rollout
+
+
+def test_a_function_is_checked():
+    assert FunctionReward(lambda batch: [1.0, None], "reward").score(rollout()).scored_B.tolist() == [True, False]
+    with pytest.raises(UserError, match="stages.p.reward: expected 2 scores"):
+        FunctionReward(lambda batch: [1.0], "stages.p.reward").score(rollout())
+
+
+def test_a_registered_function_scores_the_texts():
+    reward = make_reward(RewardSourceConfig(kind="pep257_style"), None, "reward")
+    assert isinstance(reward, FunctionReward)
+    assert reward.score(rollout()).score_B.tolist() == [0.0, 0.0]
+
+
+def test_the_model_reward_is_a_class():
+    assert REWARDS.get("model") is ModelReward
+    assert ModelRewardConfig.model_validate({"kind": "model", "from": "rm"}).from_ == "rm"

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from llmstack.config.stages import PpoConfig
+from llmstack.errors import RunHalted
+from llmstack.models.weights import export_arrays
+from llmstack.registry import REWARDS
+from llmstack.runtime import compile_count
+from llmstack.stages.ppo.stage import PpoStage
+from tests.helpers import stages as tiny
+from tests.tolerances import LOGP_MATCH_ATOL, ON_POLICY_ATOL
+
+NAME = "count_of_e"
+if NAME not in REWARDS:
+
+    @REWARDS.register(NAME)
+    def count_of_e(batch):
+        """The number of letters e; nothing to say about an empty answer."""
+        return [float(response.count("e")) if response else None for response in batch.responses]
+
+
+def make(folder, reward=None, **changes):
+    prompts = tiny.write_jsonl(folder / "prompts.jsonl", [{"prompt": text} for text in tiny.colours(12)])
+    source = {"source": "jsonl", "record": "prompt", "path": prompts}
+    options = {
+        "init_from": "lm",
+        "reference": "lm",
+        "reward": reward or {"kind": "model", "from": "rm"},
+        "yardsticks": {"e": {"kind": NAME}},
+        "prompt_buckets": [32],
+        "response_len": 6,
+        "eval_prompts": 6,
+        "epochs": 2,
+        "minibatches": 2,
+        "kl": {"mode": "adaptive", "beta": 0.1, "target": 1.0, "horizon": 100, "ceiling": 100.0},
+        "critic": {"lr": 1e-2, "init_from": "rm"},
+    }
+    config = PpoConfig.model_validate(
+        {"kind": "ppo", "data": source, "eval_data": source} | tiny.COMMON | options | changes
+    )
+    models = {}
+    for name, make_folder in (("lm", tiny.causal_folder), ("rm", tiny.scalar_folder)):
+        models[name] = folder / name if (folder / name).exists() else make_folder(folder / name)
+    stage = PpoStage(config, tiny.context(models))
+    stage.build()
+    return stage
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("ppo"), epochs=1, minibatches=1)
+
+
+@pytest.fixture(scope="module")
+def first(stage):
+    """The stage before its first update and what the first iteration reports."""
+    before = stage.state()
+    frozen = export_arrays(stage.reference)
+    return before, frozen, stage.step(1).metrics
+
+
+def test_before_the_first_update_ratio_is_1_and_kl_is_0(first):
+    _, _, metrics = first
+    assert abs(metrics["train/kl_old_new"]) < ON_POLICY_ATOL
+    assert metrics["train/clip_fraction"] == 0.0
+    assert abs(metrics["train/kl_policy_ref"]) < ON_POLICY_ATOL
+
+
+def test_the_sampler_and_the_training_graph_agree(first):
+    assert first[2]["train/sampler_mismatch"] < LOGP_MATCH_ATOL
+
+
+def test_policy_and_critic_move_and_nothing_else_does(stage, first):
+    before, frozen, _ = first
+    after = stage.state().params
+    assert [name for name in after if np.array_equal(after[name], before.params[name])] == []
+    now = export_arrays(stage.reference)
+    assert all(np.array_equal(now[name], frozen[name]) for name in frozen)
+
+
+def test_a_restored_stage_goes_on_bitwise(stage, first):
+    saved = stage.state()
+    straight = [stage.step(index).metrics for index in (2, 3)]
+    ended = stage.state()
+    stage.restore(saved)
+    assert [stage.step(index).metrics for index in (2, 3)] == straight
+    assert tiny.same_state(ended, stage.state())
+    assert ended.trainer["kl"]["beta"] != 0.1
+
+
+def test_evaluation_changes_nothing_and_compiles_nothing_new(stage, first):
+    stage.evaluate()
+    before, graphs = stage.state(), compile_count.snapshot().graphs
+    values = stage.evaluate()
+    assert values == stage.evaluate()
+    assert tiny.same_state(before, stage.state())
+    for index in range(4, 8):
+        stage.step(index)
+    assert compile_count.snapshot().graphs == graphs
+    assert values["eval/prompts"] == 6 and len(stage.samples()) == 6
+    assert {"eval/score", "eval/kl_policy_ref", "eval/e", "eval/finished_ratio"} <= set(values)
+
+
+def test_too_far_from_the_reference_halts_with_advice(stage, first, monkeypatch):
+    monkeypatch.setattr(
+        stage, "config", stage.config.model_copy(update={"kl": stage.config.kl.model_copy(update={"ceiling": 1e-9})})
+    )
+    with pytest.raises(RunHalted, match=r"stages\.stage\.kl\.ceiling: .* nats .* Raise kl\.beta"):
+        for index in range(8, 12):
+            stage.step(index)
+
+
+def test_a_policy_learns_to_end_its_answers(tmp_path):
+    """A random model hardly ever draws an end token; an answer without one costs, so in the end nearly all have one."""
+    stage = make(
+        tmp_path,
+        reward={"kind": NAME},
+        batch_rows=24,
+        response_len=12,
+        optim=tiny.OPTIM | {"lr": 1e-2, "weight_decay": 0.0},
+        kl={"mode": "fixed", "beta": 0.001, "ceiling": 1e3},
+        truncated="penalty",
+        missing_eos_score=-5.0,
+        critic={"lr": 1e-2, "warmup_iterations": 1},
+        accumulate=2,
+    )
+    before = stage.evaluate()["eval/finished_ratio"]
+    for index in range(1, 41):
+        metrics = stage.step(index).metrics
+    assert "train/policy_loss" in metrics and metrics["train/updates"] == 4
+    assert before < 0.5
+    assert stage.evaluate()["eval/finished_ratio"] > 0.9

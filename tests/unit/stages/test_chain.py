@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+
+from llmstack.config.load import load_recipe
+from llmstack.errors import UserError
+from llmstack.registry import REWARDS, STAGES
+from llmstack.stages.chain import _plugin_parts, model_refs, run_recipe, sized_model
+from tests.helpers.stages import model_config, tokenizer
+
+
+@pytest.fixture(scope="module")
+def quickstart():
+    return load_recipe("quickstart")
+
+
+def test_every_option_that_names_a_model_is_found(quickstart):
+    stages = quickstart.resolved["stages"]
+    named = {name: model_refs(type(quickstart.config.stages[name]), stages[name]) for name in stages}
+    assert named["base"] == [] and named["sft"] == ["base"] and named["rm"] == ["sft"]
+    assert set(named["policy"]) == {"sft", "rm"}
+
+
+def test_the_vocabulary_is_the_tokenizers_unless_larger():
+    size = tokenizer().vocab_size
+    assert sized_model(model_config(vocab_size=None), tokenizer()).vocab_size == size
+    assert sized_model(model_config(vocab_size=size + 5), tokenizer()).vocab_size == size + 5
+    with pytest.raises(UserError, match=rf"model.vocab_size: expected at least {size}"):
+        sized_model(model_config(vocab_size=size - 1), tokenizer())
+
+
+def test_parts_of_plugins_count_and_built_ins_do_not(quickstart):
+    @REWARDS.register("chain_test_reward")
+    def chain_test_reward(batch):
+        """Nothing."""
+
+    options = {**quickstart.resolved["stages"]["policy"], "yardsticks": {"mine": {"kind": "chain_test_reward"}}}
+    assert list(_plugin_parts(options)) == [chain_test_reward]
+    assert list(_plugin_parts(quickstart.resolved["stages"]["sft"])) == []
+    assert "sft" in STAGES
+
+
+def test_a_stage_to_stop_after_must_exist(quickstart):
+    with pytest.raises(UserError, match="--stage: expected one of base, sft, rm, policy, got 'rn'"):
+        run_recipe(quickstart, until="rn")

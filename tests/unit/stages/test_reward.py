@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from llmstack.config.stages import RewardConfig
+from llmstack.stages.reward import RewardStage
+from tests.helpers import stages as tiny
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reward")
+    # red is the better answer, whatever was asked
+    pairs = [
+        {"prompt": question, "chosen": "red", "rejected": other}
+        for question in tiny.WORDS
+        for other in tiny.WORDS
+        if other != "red"
+    ]
+    path = tiny.write_jsonl(folder / "pairs.jsonl", pairs)
+    source = {"source": "jsonl", "record": "preference", "path": path}
+    options = tiny.COMMON | {"batch_rows": 10, "seq_len": 48, "centering": 0.01, "eval_batches": 2}
+    config = RewardConfig.model_validate(
+        {"kind": "reward", "init_from": "lm", "data": source, "eval_data": source} | options
+    )
+    model = tiny.causal_folder(folder / "lm")
+    built = RewardStage(config, tiny.context({"lm": model}))
+    built.build()
+    return built
+
+
+def test_a_reward_model_learns_its_pairs(stage):
+    before = stage.evaluate()
+    params = {name: array.copy() for name, array in stage.state().params.items()}
+    for index in range(1, 41):
+        report = stage.step(index)
+        assert not report.skipped
+    after = stage.evaluate()
+    assert after["eval/accuracy"] > 0.9
+    assert after["eval/margin"] > 0 and after["eval/loss"] < before["eval/loss"]
+    still = [name for name, array in stage.state().params.items() if (array == params[name]).all()]
+    assert still == []
+
+
+def test_evaluation_changes_nothing(stage):
+    before = stage.state()
+    first, second = stage.evaluate(), stage.evaluate()
+    assert first == second
+    assert tiny.same_state(before, stage.state())
+
+
+def test_a_restored_stage_goes_on_bitwise(stage):
+    saved = stage.state()
+    straight = [stage.step(index).metrics for index in (41, 42)]
+    ended = stage.state()
+    stage.restore(saved)
+    assert [stage.step(index).metrics for index in (41, 42)] == straight
+    assert tiny.same_state(ended, stage.state())
+
+
+def test_the_final_folder_loads_as_a_reward_model(stage, tmp_path):
+    from llmstack.models.checkpoint_io import folder_kind
+
+    stage.save_final(tmp_path)
+    assert folder_kind(tmp_path) == "scalar"
+    assert (tmp_path / "tokenizer.json").is_file()
