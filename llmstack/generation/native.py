@@ -13,7 +13,7 @@ from llmstack.generation.composed import CacheSizes, cache_parameters
 from llmstack.nn.native.build import library
 
 _LANES = 16
-"""Floats of one vector of the kernels; cached rows are padded with zeros to whole vectors."""
+"""Floats of the longest vector the kernels may work with; cached rows are padded with zeros to whole vectors."""
 
 
 def _kernel(name: str, shapes: Callable | tuple, dtypes: Callable | tuple) -> ops.Custom:

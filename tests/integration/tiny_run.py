@@ -33,6 +33,7 @@ OVERRIDES = (
     "stages.policy.batch_rows=8",
     "stages.policy.eval_prompts=8",
     "stages.policy.response_len=8",
+    "stages.policy.prompt_buckets=[96]",
 )
 EVERY = {"base": 5, "sft": 5, "rm": 5, "policy": 2}
 
