@@ -2,6 +2,7 @@
 // of all scores. The backward pass makes the probabilities again from their log sum exp (Dao et al. 2022, algorithm 4).
 // Work is cut into pieces that do not depend on the number of threads, so results do not either.
 #include <cmath>
+#include <vector>
 
 #include "gemm.h"
 
@@ -66,13 +67,13 @@ struct Row {
       rotate(rows + (t - first) * s.Ep, cos + t * s.E / 2, sin + t * s.E / 2, s.E, scale, -1.0f,
              dqkv + (base + t) * s.row + head * s.E);
   }
-  // The first key that any of the queries first .. last sees, on a panel's edge.
-  int64_t first_key(int64_t first, int64_t last) const {
-    int64_t key = first;
-    for (int64_t t = first; t < last; t++)
-      for (int64_t j = 0; j < key; j++)
-        if (segments[j] == segments[t]) key = j;
-    return key / PANEL * PANEL;
+  // The first key each query sees. A token whose neighbour is of the same document starts where that one does.
+  void find_starts(std::vector<int32_t> &starts) const {
+    starts.resize(s.T);
+    for (int64_t t = 0; t < s.T; t++)
+      starts[t] = t > 0 && segments[t] == segments[t - 1]
+                      ? starts[t - 1]
+                      : static_cast<int32_t>(std::find(segments, segments + t, segments[t]) - segments);
   }
   // Which of the keys first .. first + 15 a query sees: those of its own segment, up to itself.
   vint seen(int64_t first, int64_t query) const {
@@ -86,6 +87,11 @@ struct Row {
     return (same == segments[query]) & (order <= static_cast<int32_t>(query - first));
   }
 };
+
+// The first key that any of the queries first .. last sees, on a panel's edge.
+inline int64_t first_key(const std::vector<int32_t> &starts, int64_t first, int64_t last) {
+  return *std::min_element(starts.begin() + first, starts.begin() + last) / PANEL * PANEL;
+}
 
 // scores of keys first .. end -> probabilities of one query; returns log sum exp. `scores` holds key `first` at 0.
 inline float softmax_row(float *scores, const Row &row, int64_t first, int64_t end, int64_t query) {
@@ -141,6 +147,7 @@ KERNEL(attention) {
 #pragma omp parallel
   {
     static thread_local Scratch scratch;
+    std::vector<int32_t> starts;
     Layout memory(scratch.get(keys_size + values_size + (s.Tp + 2 * QUERIES) * s.Ep + QUERIES * s.Tp + 8 * LANES));
     float *kt = memory.take(keys_size), *v = memory.take(values_size), *k = memory.take(s.Tp * s.Ep);
     float *q = memory.take(QUERIES * s.Ep), *o = memory.take(QUERIES * s.Ep), *p = memory.take(QUERIES * s.Tp);
@@ -148,11 +155,12 @@ KERNEL(attention) {
     for (int64_t task = 0; task < s.B * s.K; task++) {
       const int64_t head = task % s.K;
       const Row row(s, in(params, 0), in(params, 1), in(params, 2), ints(params, 3), task / s.K);
+      row.find_starts(starts);
       row.turned(s.H + head, 0, s.T, 1.0f, k);
       pack_panels(s.E, s.T, Matrix{k, 1, s.Ep}, kt);
       pack_panels(s.T, s.E, Matrix{row.qkv + (s.H + s.K + head) * s.E, s.row, 1}, v);
       for (int64_t first = 0; first < s.T; first += QUERIES) {
-        const int64_t last = std::min(first + QUERIES, s.T), M = last - first, from = row.first_key(first, last);
+        const int64_t last = std::min(first + QUERIES, s.T), M = last - first, from = first_key(starts, first, last);
         const int64_t keys = round_up(last - from);
         for (int64_t h = head * s.G; h < (head + 1) * s.G; h++) {
           row.turned(h, first, last, s.scale, q);
@@ -178,6 +186,7 @@ KERNEL(attention_grad) {
 #pragma omp parallel
   {
     static thread_local Scratch scratch;
+    std::vector<int32_t> starts;
     Layout memory(scratch.get(2 * keys_size + values_size + 3 * s.Tp * s.Ep + 2 * QUERIES * (s.Ep + s.Tp) + 2 * few +
                               16 * LANES));
     float *kt = memory.take(keys_size), *vt = memory.take(keys_size), *keys_by_width = memory.take(values_size);
@@ -189,6 +198,7 @@ KERNEL(attention_grad) {
     for (int64_t task = 0; task < s.B * s.K; task++) {
       const int64_t head = task % s.K;
       const Row row(s, in(params, 0), in(params, 1), in(params, 2), ints(params, 3), task / s.K);
+      row.find_starts(starts);
       row.turned(s.H + head, 0, s.T, 1.0f, k);
       pack_panels(s.E, s.T, Matrix{k, 1, s.Ep}, kt);
       pack_panels(s.T, s.E, Matrix{k, s.Ep, 1}, keys_by_width);
@@ -196,7 +206,7 @@ KERNEL(attention_grad) {
       std::fill_n(dk, s.Tp * s.Ep, 0.0f);
       std::fill_n(dv, s.Tp * s.Ep, 0.0f);
       for (int64_t first = 0; first < s.T; first += QUERIES) {
-        const int64_t last = std::min(first + QUERIES, s.T), M = last - first, from = row.first_key(first, last);
+        const int64_t last = std::min(first + QUERIES, s.T), M = last - first, from = first_key(starts, first, last);
         const int64_t keys = round_up(last - from), num_keys = last - from;
         for (int64_t h = head * s.G; h < (head + 1) * s.G; h++) {
           const int64_t heads_row = s.H * s.E, place = (row.base + first) * heads_row + h * s.E;
