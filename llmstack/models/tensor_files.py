@@ -110,12 +110,16 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
 def write_tensors(arrays: Iterable[tuple[str, np.ndarray]], folder: Path, *, dtype: str, max_shard_bytes: int) -> None:
     """Write ``model.safetensors``, or numbered shards with an index when the tensors pass a size.
 
+    Weights that were in the folder go first: an old single file would be read before new shards.
+
     Args:
         arrays: (name, float32 array) pairs in the order they should be stored.
         folder: an existing folder.
         dtype: ``float32``, ``float16`` or ``bfloat16``.
         max_shard_bytes: bytes of tensors above which a new file begins; one larger tensor gets a file of its own.
     """
+    for old in [*folder.glob("model*.safetensors"), folder / INDEX_FILE]:
+        old.unlink(missing_ok=True)
     shards: list[dict[str, np.ndarray]] = [{}]
     sizes = [0]
     for name, array in arrays:

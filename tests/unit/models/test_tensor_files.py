@@ -48,6 +48,17 @@ def test_shards_have_an_index(arrays, tmp_path):
         np.testing.assert_array_equal(found[name], array)
 
 
+@pytest.mark.parametrize("sizes", [(10**9, 60), (60, 10**9), (60, 20)])
+def test_writing_again_leaves_nothing_of_before(sizes, arrays, tmp_path):
+    before = {name: array - 1 for name, array in arrays.items()} | {"gone": np.zeros(3, np.float32)}
+    files.write_tensors(before.items(), tmp_path, dtype="float32", max_shard_bytes=sizes[0])
+    files.write_tensors(arrays.items(), tmp_path, dtype="float32", max_shard_bytes=sizes[1])
+    found = _read(tmp_path)
+    assert set(found) == set(arrays)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
 def test_a_tensor_larger_than_a_shard_gets_its_own(arrays, tmp_path):
     files.write_tensors(arrays.items(), tmp_path, dtype="float32", max_shard_bytes=1)
     assert len(list(tmp_path.glob("model-*.safetensors"))) == 2
