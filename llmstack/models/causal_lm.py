@@ -5,7 +5,7 @@ from __future__ import annotations
 from mindspore import Tensor, nn, ops
 
 from llmstack.config.model import ModelConfig
-from llmstack.nn.decoder import Decoder
+from llmstack.nn.decoder import Decoder, vocab_size_of
 from llmstack.nn.heads import LanguageHead
 from llmstack.nn.init import initialise
 
@@ -23,11 +23,11 @@ class CausalLM(nn.Cell):
     def __init__(self, config: ModelConfig, *, seed: int = 0) -> None:
         super().__init__()
         self.config = config
-        self.vocab_size = config.vocab_size
+        self.vocab_size = vocab_size_of(config)
         self.hidden_size = config.hidden_size
         self.trunk = Decoder(config)
         tied = self.trunk.embedding if config.tie_word_embeddings else None
-        self.head = LanguageHead(config.hidden_size, config.vocab_size, tied=tied)
+        self.head = LanguageHead(config.hidden_size, self.vocab_size, tied=tied)
         # A tied matrix was renamed when the head took it in; names are the structural ones again after this.
         self.update_parameters_name()
         initialise(self, config, seed=seed)

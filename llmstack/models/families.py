@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llmstack.config.model import ModelConfig
-from llmstack.errors import UserError
 from llmstack.models.causal_lm import CausalLM
 from llmstack.models.scalar_model import ScalarModel
+from llmstack.nn.decoder import vocab_size_of
 
 EMBEDDING = "trunk.embedding"
 LANGUAGE_HEAD = "head.weight"
@@ -65,7 +65,7 @@ class Family:
         Raises:
             UserError: the vocabulary's size is not known.
         """
-        return CausalLM(_sized(config), seed=seed)
+        return CausalLM(config, seed=seed)
 
     def scalar(self, config: ModelConfig, *, seed: int) -> ScalarModel:
         """A reward or value model with initial weights.
@@ -77,7 +77,7 @@ class Family:
         Raises:
             UserError: the vocabulary's size is not known.
         """
-        return ScalarModel(_sized(config), seed=seed)
+        return ScalarModel(config, seed=seed)
 
     def weight_maps(self, config: ModelConfig) -> tuple[WeightMap, ...]:
         """Where every parameter of the trunk and of both heads is stored.
@@ -101,16 +101,11 @@ class Family:
             for ours, stored in self.layer_names.items():
                 names = tuple(prefix + name for name in stored)
                 maps.append(WeightMap(f"trunk.blocks.{i}.{ours}", names, rows[ours]))
-        sizes = {EMBEDDING: config.vocab_size, LANGUAGE_HEAD: config.vocab_size, SCALAR_HEAD: 1}
+        vocab_size = vocab_size_of(config)
+        sizes = {EMBEDDING: vocab_size, LANGUAGE_HEAD: vocab_size, SCALAR_HEAD: 1}
         for ours, name in {**self.trunk_names, **self.head_names}.items():
             maps.append(WeightMap(ours, (name,), (sizes.get(ours, config.hidden_size),)))
         return tuple(maps)
-
-
-def _sized(config: ModelConfig) -> ModelConfig:
-    if config.vocab_size is None:
-        raise UserError("model.vocab_size: expected a number, got null. Set it to the tokenizer's size.")
-    return config
 
 
 LLAMA = Family(
