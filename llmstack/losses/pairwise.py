@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import mindspore as ms
+import numpy as np
 from mindspore import Tensor, nn, ops
+
+from llmstack.nn import kernels
 
 
 class PairwiseLoss(nn.Cell):
@@ -18,8 +22,10 @@ class PairwiseLoss(nn.Cell):
     def __init__(self, centering: float = 0.0) -> None:
         super().__init__()
         self.centering = centering
-        # -log sigmoid(x) = softplus(-x): finite for any score, and its gradient at a tie is -1/2
-        self.softplus = ops.Softplus()
+        # -log sigmoid(c - r - m) is the cross-entropy of the logits (c - m, r): finite for any score, -1/2 at a tie.
+        # The framework's own Softplus gives other last bits from call to call on CPU, which resume must not.
+        self.token_nll = kernels.token_nll()
+        self.temperature = Tensor(np.ones(1, np.float32))
 
     def construct(self, chosen_B: Tensor, rejected_B: Tensor, margin_B: Tensor) -> tuple[Tensor, Tensor]:
         """Sum the loss of the pairs.
@@ -32,7 +38,9 @@ class PairwiseLoss(nn.Cell):
         Returns:
             ``(loss_sum, count)``: scalars float32; count is the number of pairs B.
         """
-        loss_B = self.softplus(rejected_B + margin_B - chosen_B)
+        logits_B2 = ops.stack((chosen_B - margin_B, rejected_B), 1)
+        better_B = ops.zeros(chosen_B.shape, ms.int32)
+        loss_B, _, _ = self.token_nll(logits_B2, better_B, self.temperature)
         if self.centering > 0.0:
             loss_B = loss_B + self.centering * ops.square(chosen_B + rejected_B)
         return ops.reduce_sum(loss_B), ops.reduce_sum(ops.ones_like(chosen_B))
