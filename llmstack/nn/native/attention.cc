@@ -144,7 +144,7 @@ KERNEL(attention) {
   float *result = out(params, 5), *lse = out(params, 6);
   const Sizes s = sizes_of(shapes, 0, 3, ints(params, 4));
   const int64_t keys_size = panels_size(s.E, s.T), values_size = panels_size(s.T, s.E);
-#pragma omp parallel
+#pragma omp parallel if (worth_sharing(4 * s.B * s.H * s.T * s.T * s.E))
   {
     static thread_local Scratch scratch;
     std::vector<int32_t> starts;
@@ -183,7 +183,7 @@ KERNEL(attention_grad) {
   float *dqkv = out(params, 8);
   const Sizes s = sizes_of(shapes, 0, 3, ints(params, 4));
   const int64_t keys_size = panels_size(s.E, s.T), values_size = panels_size(s.T, s.E), few = panels_size(QUERIES, s.E);
-#pragma omp parallel
+#pragma omp parallel if (worth_sharing(10 * s.B * s.H * s.T * s.T * s.E))
   {
     static thread_local Scratch scratch;
     std::vector<int32_t> starts;

@@ -80,7 +80,7 @@ KERNEL(fill_cache) {
   const CacheSizes s = cache_sizes(shapes, 0, 4, ints(params, 3));
   float *keys = out(params, 4), *values = out(params, 5);
   const int64_t P = shapes[0][0] / s.B;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth_sharing(4 * s.B * s.K * P * s.Ep))
   for (int64_t task = 0; task < s.B * s.K; task++)
     for (int64_t t = 0; t < P; t++) {
       const int64_t n = task / s.K * P + t, at = (task * s.T + t) * s.Ep;
@@ -99,7 +99,7 @@ KERNEL(cached_attention) {
   const CacheSizes s = cache_sizes(shapes, 0, 6, ints(params, 5));
   float *keys = out(params, 6), *values = out(params, 7), *result = out(params, 8);
   const float scale = 1.0f / std::sqrt(static_cast<float>(s.E));
-#pragma omp parallel
+#pragma omp parallel if (worth_sharing(4 * s.B * s.H * (slot + 1) * s.Ep))
   {
     std::vector<float> q(s.Ep), p(s.T + LANES), mixed(s.Ep);
 #pragma omp for schedule(static)
@@ -159,7 +159,7 @@ KERNEL(sample_token) {
   int32_t *token = static_cast<int32_t *>(params[3]);
   float *logp = out(params, 4);
   const int64_t B = shapes[0][0], V = shapes[0][1], chunks = (V + PART - 1) / PART;
-#pragma omp parallel
+#pragma omp parallel if (worth_sharing(32 * B * V))
   {
     std::vector<float> weights(V);
     std::vector<double> ends(chunks);

@@ -12,7 +12,7 @@ constexpr int64_t WEIGHT_ROWS = 48;  // rows of W of one task
 inline void product(int64_t N, int64_t O, int64_t I, const float *x, const float *w, float *y) {
   static thread_local Scratch scratch;
   float *panels = scratch.get(panels_size(I, N));
-#pragma omp parallel
+#pragma omp parallel if (worth_sharing(2 * N * O * I))
   {
     alignas(64) float c[WEIGHT_ROWS * PANEL];
 #pragma omp for schedule(static) collapse(2)

@@ -201,7 +201,7 @@ static inline void matmul(int64_t M, int64_t N, int64_t K, Matrix A, Matrix B, f
   static thread_local Scratch scratch;
   const int64_t depth = pieces(K, pieces(K, DEPTH)), chunk = std::min(CHUNK, pieces(N, PANEL) * PANEL);
   float *panels = scratch.get(chunk * depth);
-#pragma omp parallel
+#pragma omp parallel if (worth_sharing(2 * M * N * K))
   for (int64_t n = 0; n < N; n += chunk)
     for (int64_t k = 0; k < K; k += depth)
       shared_product(M, std::min(chunk, N - n), std::min(depth, K - k), A.from(0, k), B.from(k, n), panels, C + n, N, k > 0);

@@ -15,6 +15,9 @@ static inline const int32_t *ints(void **params, int i) { return static_cast<con
 static inline float *out(void **params, int i) { return static_cast<float *>(params[i]); }
 static inline int64_t round_up(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
+// Whether about so many floating-point operations are worth waking the other threads, which takes some microseconds.
+static inline bool worth_sharing(int64_t operations) { return operations > 1 << 18; }
+
 constexpr float LOWEST = -3.0e38f;  // below every finite logit: exp of it minus a maximum is 0
 
 static inline void copy_row(const float *from, int64_t count, float *to) {

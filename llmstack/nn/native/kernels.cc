@@ -22,7 +22,7 @@ KERNEL(rms_norm) {
   const float *x = in(params, 0), *w = in(params, 1), eps = *in(params, 2);
   float *y = out(params, 3);
   int64_t N = shapes[0][0], D = shapes[0][1];
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth_sharing(4 * N * D))
   for (int64_t n = 0; n < N; n++) {
     const float *a = x + n * D;
     float r = inverse_rms(a, D, eps);
@@ -38,7 +38,7 @@ KERNEL(rms_norm_grad) {
   int64_t N = shapes[0][0], D = shapes[0][1];
   constexpr int64_t PIECES = 32;
   std::vector<float> partial(PIECES * D, 0.0f);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth_sharing(12 * N * D))
   for (int64_t piece = 0; piece < PIECES; piece++) {
     float *pw = partial.data() + piece * D;
     for (int64_t n = N * piece / PIECES; n < N * (piece + 1) / PIECES; n++) {
@@ -71,7 +71,7 @@ KERNEL(swiglu) {
   const float *x = in(params, 0);
   float *y = out(params, 1);
   int64_t N = shapes[0][0], F = shapes[0][1] / 2;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth_sharing(32 * N * F))
   for (int64_t n = 0; n < N; n++) {
     const float *g = x + n * 2 * F, *u = g + F;
     float *h = y + n * F;
@@ -96,7 +96,7 @@ KERNEL(swiglu_grad) {
   const float *x = in(params, 0), *dh = in(params, 1);
   float *dx = out(params, 2);
   int64_t N = shapes[0][0], F = shapes[0][1] / 2;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth_sharing(48 * N * F))
   for (int64_t n = 0; n < N; n++) {
     const float *g = x + n * 2 * F, *u = g + F, *d = dh + n * F;
     float *dg = dx + n * 2 * F, *du = dg + F;
@@ -124,7 +124,7 @@ KERNEL(token_nll) {
   const int32_t *labels = ints(params, 1);
   float *nll = out(params, 3), *lse = out(params, 4), *entropy = out(params, 5);
   int64_t N = shapes[0][0], V = shapes[0][1];
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth_sharing(64 * N * V))
   for (int64_t n = 0; n < N; n++) {
     const float *z = logits + n * V;
     int64_t whole = V / LANES * LANES, rest = V - whole;
@@ -161,7 +161,7 @@ KERNEL(token_nll_grad) {
   const int32_t *labels = ints(params, 1);
   float *dlogits = out(params, 8);
   int64_t N = shapes[0][0], V = shapes[0][1];
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (worth_sharing(32 * N * V))
   for (int64_t n = 0; n < N; n++) {
     const float *z = logits + n * V;
     float *d = dlogits + n * V, both = (dnll[n] + dlse[n]) * t, de = dentropy[n] * t, h = entropy[n], l = lse[n];
