@@ -46,8 +46,9 @@ class Quantity:
 
     def __str__(self) -> str:
         """The shortest text that reads back as the same quantity."""
-        for suffix, scale in (("G", 10**9), ("M", 10**6)):
-            if self.amount >= scale and self.amount * 10 % scale == 0:
+        for suffix, scale, least in (("G", 10**9, 10**9), ("M", 10**6, 10**6), ("k", 10**3, 10**4)):
+            # six digits are what :g keeps
+            if least <= self.amount < 10**5 * scale and self.amount * 10 % scale == 0:
                 return f"{self.amount / scale:g}{suffix} {self.unit}"
         return f"{self.amount} {self.unit.removesuffix('s') if self.amount == 1 else self.unit}"
 

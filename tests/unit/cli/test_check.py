@@ -9,14 +9,19 @@ from llmstack.cli.main import main
 
 def test_a_good_recipe_is_summed_up(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["check", "quickstart", "run_dir=elsewhere", "stages.policy.budget=5 steps"]) == 0
+    assert (
+        main(
+            ["check", "quickstart", "run_dir=elsewhere", "stages.policy.budget=5 steps", "stages.base.budget=2M tokens"]
+        )
+        == 0
+    )
     out = capsys.readouterr().out
     assert out.splitlines()[0].endswith("recipes/quickstart.yaml: ok")
     assert "run folder  elsewhere" in out
     assert [line.split() for line in out.splitlines()[2:]] == [
         ["base", "pretrain", "2M", "tokens"],
-        ["sft", "sft", "3", "epochs,", "from", "base"],
-        ["rm", "reward", "2", "epochs,", "from", "sft"],
+        ["sft", "sft", "2", "epochs,", "from", "base"],
+        ["rm", "reward", "1", "epoch,", "from", "sft"],
         ["policy", "ppo", "5", "steps,", "from", "sft"],
     ]
     assert os.listdir() == []

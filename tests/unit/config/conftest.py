@@ -22,6 +22,7 @@ defaults:
   - _self_
 name: short
 seed: 1
+tokenizer: {data: {source: stdlib_docs, split: train}}
 stages:
   base:
     data: {source: stdlib_docs, split: train}

@@ -1,0 +1,92 @@
+"""Every example of docs/extending.md, written to files beside a recipe that uses them all, and run."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+from tests.integration.tiny_run import ROOT, environment
+
+RECIPE = """
+defaults:
+  - /model: tiny_llama
+  - /tokenizer: bpe
+  - /optim: adamw
+  - /parallel: single
+  - /stage@stages.sft: sft
+  - /stage@stages.policy: ppo
+  - _self_
+name: own_parts
+seed: 1
+plugins: [my_rewards, my_stages, my_sources, my_schedules]
+model: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, num_key_value_heads: 1, head_dim: 16,
+        intermediate_size: 48, vocab_size: null}
+tokenizer: {vocab_size: 280, data: {source: sums, upto: 9}}
+optim: {schedule: {name: halves, warmup: 2 steps}}
+stages:
+  sft:
+    kind: ending_sft
+    ending_weight: 8.0
+    data: {source: sums, upto: 5}
+    eval_data: {source: sums, upto: 3}
+    budget: 6 steps
+    batch_rows: 4
+  policy:
+    init_from: sft
+    reference: sft
+    reward: {kind: brevity}
+    data: {source: sums}
+    eval_data: {source: sums, upto: 3}
+    budget: 2 steps
+    batch_rows: 8
+    eval_prompts: 8
+    response_len: 6
+    prompt_buckets: [32]
+"""
+
+
+def examples():
+    text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    return dict(re.findall(r"<!-- file: (\S+) -->\n```python\n(.*?)```", text, flags=re.DOTALL))
+
+
+def test_every_example_runs(tmp_path):
+    files = examples()
+    assert sorted(files) == ["my_rewards.py", "my_schedules.py", "my_sources.py", "my_stages.py"]
+    for name, source in files.items():
+        (tmp_path / name).write_text(source, encoding="utf-8")
+    recipe = tmp_path / "own.yaml"
+    recipe.write_text(RECIPE, encoding="utf-8")
+    program = "import sys; from llmstack.cli.main import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "train", str(recipe), f"run_dir={tmp_path / 'run'}"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
+    assert summary["stages"]["sft"]["kind"] == "ending_sft"
+    # brevity of answers of at most six tokens: none has more than ten words
+    assert summary["stages"]["policy"]["metrics"]["eval/score"] == 0.0
+    rates = [json.loads(line).get("train/lr") for line in (tmp_path / "run/sft/metrics.jsonl").read_text().splitlines()]
+    assert [rate for rate in rates if rate]
+
+
+def test_a_changed_plugin_is_noticed(tmp_path):
+    """The words of the page on fingerprints: plugin code counts with its source file."""
+    from llmstack.engine.fingerprint import code_version
+
+    for value in (1, 2):
+        module = tmp_path / "noticed.py"
+        module.write_text(f"def reward(batch):\n    return [{value}.0]\n", encoding="utf-8")
+        space: dict = {}
+        exec(compile(module.read_text(encoding="utf-8"), str(module), "exec"), space)  # noqa: S102
+        space["reward"].__module__ = "noticed"
+        if value == 1:
+            before = code_version(space["reward"])
+    assert code_version(space["reward"]) != before
