@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -108,3 +109,27 @@ def test_two_runs_in_one_folder_are_refused(tmp_path):
         done = train(folder)
     assert done.returncode == 2
     assert "in use by process" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_run_folder_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    done = train(tmp_path / "file" / "run")
+    assert done.returncode == 2
+    assert done.stderr.startswith("llmstack: run_dir: expected a folder that can be written")
+
+
+def test_the_policy_writes(straight):
+    program = "import sys; from llmstack.cli.main import main; sys.exit(main())"
+    asked = ["generate", str(straight / "policy" / "final"), "--prompt", "def f(x):", "--chat"]
+    told = []
+    for more in (
+        ["--num-samples", "2", "--seed", "5"],
+        ["--num-samples", "2", "--seed", "5"],
+        ["--max-new-tokens", "0"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *asked, *more], cwd=ROOT, env=environment(), capture_output=True, text=True
+        )
+        told.append((done.returncode, done.stdout))
+    assert told[0][0] == 0 and told[0] == told[1]
+    assert told[2][0] == 2
