@@ -74,10 +74,12 @@ class PpoLearner:
         skipped = False
         for minibatch in self._minibatches(iteration, len(rollout.mask_BR)):
             if policy_learns:
-                report = self._update_policy(minibatch, rollout, experience, schedule.policy_steps)
+                columns = self._policy_columns(rollout, experience)
+                report = self._update(self.policy, minibatch, rollout, columns, schedule.policy_steps)
                 _note(seen, "policy", report, ("clip_fraction", "kl_old_new", "entropy_new"))
                 skipped = skipped or not report.finite
-            report = self._update_critic(minibatch, rollout, experience, schedule.critic_steps)
+            columns = self._critic_columns(experience)
+            report = self._update(self.critic, minibatch, rollout, columns, schedule.critic_steps)
             _note(seen, "value", report, ("value_mean",))
             skipped = skipped or not report.finite
             if config.max_ratio_kl is not None and policy_learns and seen["kl_old_new"][-1] > config.max_ratio_kl:
@@ -96,44 +98,36 @@ class PpoLearner:
             )
         ]
 
-    def _update_policy(
-        self, minibatch: Minibatch, rollout: Rollout, experience: Experience, total_steps: int
-    ) -> UpdateReport:
-        mask_MR = experience.mask_BR[minibatch.rows_M] * minibatch.weight_M[:, None]
-        batches = [
-            rollout.inputs(rows)
-            | {
-                "targets": rollout.states(len(rows)),
-                "labels": rollout.response_BR[rows].reshape(-1),
-                "temperature": self._temperature,
-                "old_logp": experience.old_logp_BR[rows].reshape(-1),
-                "ref_logp": experience.ref_logp_BR[rows].reshape(-1),
-                "advantage": experience.advantage_BR[rows].reshape(-1),
-                "mask": mask.reshape(-1),
-            }
-            for rows, mask in self._micro(minibatch.rows_M, mask_MR)
-        ]
-        return self.policy.update(float(mask_MR.sum()), batches, total_steps)
+    def _policy_columns(self, rollout: Rollout, experience: Experience) -> dict[str, np.ndarray]:
+        return {
+            "labels": rollout.response_BR,
+            "temperature": self._temperature,
+            "old_logp": experience.old_logp_BR,
+            "ref_logp": experience.ref_logp_BR,
+            "advantage": experience.advantage_BR,
+            "mask": experience.mask_BR,
+        }
 
-    def _update_critic(
-        self, minibatch: Minibatch, rollout: Rollout, experience: Experience, total_steps: int
-    ) -> UpdateReport:
-        mask_MR = experience.mask_BR[minibatch.rows_M] * minibatch.weight_M[:, None]
-        batches = [
-            rollout.inputs(rows)
-            | {
-                "targets": rollout.states(len(rows)),
-                "old_value": experience.old_value_BR[rows].reshape(-1),
-                "returns": experience.return_BR[rows].reshape(-1),
-                "mask": mask.reshape(-1),
-            }
-            for rows, mask in self._micro(minibatch.rows_M, mask_MR)
-        ]
-        return self.critic.update(float(mask_MR.sum()), batches, total_steps)
+    def _critic_columns(self, experience: Experience) -> dict[str, np.ndarray]:
+        return {"old_value": experience.old_value_BR, "returns": experience.return_BR, "mask": experience.mask_BR}
 
-    def _micro(self, rows_M: np.ndarray, mask_MR: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _update(
+        self,
+        learner: Learner,
+        minibatch: Minibatch,
+        rollout: Rollout,
+        columns: dict[str, np.ndarray],
+        total_steps: int,
+    ) -> UpdateReport:
+        """One optimizer step on a minibatch; ``columns`` are the objective's inputs after the models' own, in order."""
+        mask_MR = columns["mask"][minibatch.rows_M] * minibatch.weight_M[:, None]
+        batches = []
         parts = self._config.accumulate
-        return list(zip(np.split(rows_M, parts), np.split(mask_MR, parts), strict=True))
+        for rows, mask in zip(np.split(minibatch.rows_M, parts), np.split(mask_MR, parts), strict=True):
+            picked = {name: column[rows].reshape(-1) if column.ndim else column for name, column in columns.items()}
+            inputs = rollout.inputs(rows) | {"targets": rollout.states(len(rows))}
+            batches.append(inputs | picked | {"mask": mask.reshape(-1)})
+        return learner.update(float(mask_MR.sum()), batches, total_steps)
 
 
 def _note(seen: dict[str, list[float]], name: str, report: UpdateReport, metrics: tuple[str, ...]) -> None:

@@ -20,7 +20,7 @@ def test_a_good_recipe_is_summed_up(capsys, tmp_path, monkeypatch):
     assert "run folder  elsewhere" in out
     assert [line.split() for line in out.splitlines()[2:]] == [
         ["base", "pretrain", "2M", "tokens"],
-        ["sft", "sft", "2", "epochs,", "from", "base"],
+        ["sft", "sft", "1.5", "epochs,", "from", "base"],
         ["rm", "reward", "1", "epoch,", "from", "sft"],
         ["policy", "ppo", "5", "steps,", "from", "sft"],
     ]
