@@ -12,7 +12,7 @@ from llmstack.config.stages import RowStageConfig
 from llmstack.data.loader import Batch, EvalBatches
 from llmstack.data.row_tables import Rows
 from llmstack.engine.protocol import StepReport
-from llmstack.generation.generator import Generator
+from llmstack.generation.pool import GeneratorPool
 from llmstack.stages.learner import Learner
 from llmstack.stages.objectives import LanguageObjective
 from llmstack.stages.scoring import TargetLogProbs
@@ -78,7 +78,8 @@ class LanguageStage(SingleModelStage):
         )
         self.scorer = TargetLogProbs(self.model)
         self._samples: list[dict[str, Any]] = []
-        self.generator = self._build_generator()
+        self._prompts = self.sample_prompts(self.config.samples.prompts)
+        self.sampler = GeneratorPool(self.model, eos_ids=self.context.tokenizer.eos_ids)
 
     def rows(self, source: Any) -> Rows:
         """Encode a data option.
@@ -132,36 +133,17 @@ class LanguageStage(SingleModelStage):
         """Prompts and answers of the last evaluation."""
         return self._samples
 
-    def _build_generator(self) -> Generator | None:
-        options = self.config.samples
-        if options.prompts == 0:
-            return None
-        self._prompts = self.sample_prompts(options.prompts)
-        longest = max(len(ids) for ids in self._prompts)
-        return Generator(
-            self.model,
-            batch_rows=len(self._prompts),
-            prompt_len=-(-longest // 16) * 16,
-            max_new_tokens=options.max_new_tokens,
-            eos_ids=self.context.tokenizer.eos_ids,
-        )
-
     def _draw_samples(self) -> None:
-        if self.generator is None:
+        options, tokenizer = self.config.samples, self.context.tokenizer
+        if options.prompts == 0:
             return
-        tokenizer, width = self.context.tokenizer, self.generator.prompt_len
-        tokens = np.full((len(self._prompts), width), tokenizer.pad_id, np.int32)
-        for row, ids in enumerate(self._prompts):
-            tokens[row, width - len(ids) :] = ids
-        lengths = np.array([len(ids) for ids in self._prompts], np.int32)
-        answers = self.generator.generate(
-            tokens, lengths, temperature=self.config.samples.temperature, rng=self.context.generator("samples")
+        answers = self.sampler.answer(
+            self._prompts,
+            max_new_tokens=options.max_new_tokens,
+            temperature=options.temperature,
+            rng=self.context.generator("samples"),
         )
         self._samples = [
-            {
-                "prompt": tokenizer.decode(ids),
-                "response": tokenizer.decode(answers.tokens[row, : answers.lengths[row]]),
-                "finished": bool(answers.finished[row]),
-            }
-            for row, ids in enumerate(self._prompts)
+            {"prompt": tokenizer.decode(ids), "response": tokenizer.decode(answer.tokens), "finished": answer.finished}
+            for ids, (answer,) in zip(self._prompts, answers, strict=True)
         ]

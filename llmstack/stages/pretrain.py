@@ -34,4 +34,4 @@ class PretrainStage(LanguageStage):
         """
         texts = [record.text for record in self.records(self.config.eval_data)]
         encoded = self.context.tokenizer.encode_batch(texts[: 4 * count])
-        return [ids[:_PROMPT_TOKENS] for ids in encoded if len(ids) > _PROMPT_TOKENS][:count] or [encoded[0][:1]]
+        return [ids[:_PROMPT_TOKENS] for ids in encoded if len(ids) > _PROMPT_TOKENS][:count] or encoded[:count]

@@ -13,7 +13,7 @@ from llmstack.data.row_tables import PromptRows
 from llmstack.data.rows import prompt_rows
 from llmstack.engine.protocol import StageState, StepReport
 from llmstack.errors import RunHalted
-from llmstack.generation.generator import Generator
+from llmstack.generation.pool import GeneratorPool
 from llmstack.losses.ppo import PolicyLoss, ValueLoss
 from llmstack.models.causal_lm import CausalLM
 from llmstack.models.weights import export_arrays, import_arrays
@@ -85,7 +85,7 @@ class PpoStage(Stage):
         self.reference_logp = TargetLogProbs(self.reference)
         self.values = TargetValues(self.critic)
         self.kl = kl_controller(config.kl)
-        self.generators: dict[int, Generator] = {}
+        self.sampler = GeneratorPool(self.policy, eos_ids=self.context.tokenizer.eos_ids)
         self._samples: list[dict[str, Any]] = []
 
     @property
@@ -124,9 +124,10 @@ class PpoStage(Stage):
             table: has the prompts' texts.
             generator: the sampling noise.
         """
-        answers = self._generator(prompts["tokens"].shape[1]).generate(
-            prompts["tokens"], prompts["lengths"], temperature=self.config.temperature, rng=generator
-        )
+        num_rows, prompt_len = prompts["tokens"].shape
+        answers = self.sampler.generator(
+            batch_rows=num_rows, prompt_len=prompt_len, max_new_tokens=self.config.response_len
+        ).generate(prompts["tokens"], prompts["lengths"], temperature=self.config.temperature, rng=generator)
         decode = self.context.tokenizer.decode
         texts = RewardBatch(
             prompts=[table.prompts[i] for i in prompts["index"]],
@@ -207,17 +208,6 @@ class PpoStage(Stage):
         return Schedule(
             policy_steps=max(1, (self.total_steps - warmup) * updates), critic_steps=self.total_steps * updates
         )
-
-    def _generator(self, prompt_len: int) -> Generator:
-        if prompt_len not in self.generators:
-            self.generators[prompt_len] = Generator(
-                self.policy,
-                batch_rows=self.config.batch_rows,
-                prompt_len=prompt_len,
-                max_new_tokens=self.config.response_len,
-                eos_ids=self.context.tokenizer.eos_ids,
-            )
-        return self.generators[prompt_len]
 
     def _logp(
         self, cell: TargetLogProbs, inputs: tuple[Tensor, ...], rollout: Rollout
