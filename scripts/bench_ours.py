@@ -54,7 +54,7 @@ def model_config(size: str) -> Any:
     )
 
 
-def optim_config(lr: float = 3e-4) -> Any:
+def optim_config(lr: float = 3e-4, weight_decay: float = 0.1) -> Any:
     from llmstack.config.optim import OptimConfig
 
     schedule = {"name": "constant", "warmup": "0 steps", "final_ratio": 1.0}
@@ -64,7 +64,7 @@ def optim_config(lr: float = 3e-4) -> Any:
             "lr": lr,
             "betas": (0.9, 0.999),
             "eps": 1e-8,
-            "weight_decay": 0.1,
+            "weight_decay": weight_decay,
             "max_grad_norm": 1.0,
             "schedule": schedule,
         }
@@ -215,7 +215,7 @@ def ppo_config() -> Any:
             "eval_data": source,
             "budget": "100 steps",
             "batch_rows": PROMPTS,
-            "optim": optim_config(3e-6).model_dump(),
+            "optim": optim_config(3e-6, weight_decay=0.0).model_dump(mode="json"),  # as the peer
             "log_every": "1 step",
             "eval_every": "1k steps",
             "save_every": "1k steps",
