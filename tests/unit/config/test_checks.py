@@ -31,7 +31,7 @@ CLASHES = [
     ),
     ("model.vocab_size=2000", "model.vocab_size", "expected at least tokenizer.vocab_size (2048), got 2000"),
     ("stages.rm.seq_len=257", "stages.rm.seq_len", "at most model.max_position_embeddings (256), got 257"),
-    ("stages.policy.response_len=200", "stages.policy.response_len", "(256), got 56 + 200"),
+    ("stages.policy.response_len=201", "stages.policy.response_len", "(256), got 56 + 201"),
     ("stages.policy.minibatches=3", "stages.policy.minibatches", "a divisor of batch_rows (64), got 3"),
     ("stages.policy.prompt_buckets=[96,64]", "stages.policy.prompt_buckets", "Write [64, 96]."),
     ("stages.policy.prompt_buckets=[64,64]", "stages.policy.prompt_buckets", "Write [64]."),
