@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import mindspore as ms
 import numpy as np
-from mindspore import Tensor, nn, ops
-from mindspore.ops import signature
+from mindspore import Tensor, nn
 
 from llmstack.generation.composed import CacheSizes, cache_parameters
-from llmstack.nn.native.build import library
+from llmstack.nn.native.custom import kernel, writing_kernel
 
 _LANES = 16
 """Floats of the longest vector the kernels may work with; cached rows are padded with zeros to whole vectors."""
-
-
-def _kernel(name: str, shapes: Callable | tuple, dtypes: Callable | tuple) -> ops.Custom:
-    return ops.Custom(f"{library()}:{name}", out_shape=shapes, out_dtype=dtypes, func_type="aot")
-
-
-def _writing(kernel: ops.Custom, num_inputs: int, num_written: int) -> ops.Custom:
-    """Tell the graph that a kernel writes the last of its inputs, so that it keeps its place among their readers."""
-    read = [signature.make_sig(f"input_{i}") for i in range(num_inputs - num_written)]
-    written = [signature.make_sig(f"written_{i}", signature.sig_rw.RW_WRITE) for i in range(num_written)]
-    kernel.set_signatures((*read, *written))
-    kernel.add_prim_attr("side_effect_mem", True)
-    return kernel
 
 
 class NativeView(nn.Cell):
@@ -61,8 +45,10 @@ class NativeCache(nn.Cell):
         self.keys, self.values = cache_parameters(shape)
         self.heads = Tensor(np.array([sizes.num_heads, sizes.num_kv_heads], np.int32))
         width = sizes.num_heads * sizes.head_dim
-        self.fill_kernel = _writing(_kernel("fill_cache", lambda *_: (1,), lambda qkv, *_: qkv), 6, 2)
-        self.kernel = _writing(_kernel("cached_attention", lambda qkv, *_: (qkv[0], width), lambda qkv, *_: qkv), 8, 2)
+        self.fill_kernel = writing_kernel("fill_cache", lambda *_: (1,), lambda qkv, *_: qkv, num_read=4, num_written=2)
+        self.kernel = writing_kernel(
+            "cached_attention", lambda qkv, *_: (qkv[0], width), lambda qkv, *_: qkv, num_read=6, num_written=2
+        )
 
     def fill(self, qkv: Tensor, cos: Tensor, sin: Tensor) -> None:
         """Start over with the prompt's keys and values in slots 0 .. P - 1.
@@ -98,7 +84,7 @@ class NativeSampler(nn.Cell):
 
     def __init__(self) -> None:
         super().__init__()
-        self.kernel = _kernel(
+        self.kernel = kernel(
             "sample_token",
             lambda logits, temperature, uniform: (uniform, uniform),
             lambda logits, temperature, uniform: (ms.int32, uniform),

@@ -9,6 +9,7 @@ from mindspore import dtype as mstype
 
 from llmstack.config.optim import OptimConfig
 from llmstack.errors import UserError
+from llmstack.optim.kernels import adam_update
 
 _MAX_TABLE_STEPS = 2**22
 
@@ -68,9 +69,8 @@ class AdamW(nn.Cell):
         m = beta1 m + (1 - beta1) g                 v = beta2 v + (1 - beta2) g^2
         p = (1 - lr w) p - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps)
 
-    The moments and the last term are one fused kernel, ``ops.Adam``, on every target. It computes
-    ``p -= a m / (sqrt(v) + e)``, which is the same with ``a = lr sqrt(1 - beta2^t) / (1 - beta1^t)`` and
-    ``e = eps sqrt(1 - beta2^t)``.
+    The kernels compute ``p -= a m / (sqrt(v) + e)``, which is the same with
+    ``a = lr sqrt(1 - beta2^t) / (1 - beta1^t)`` and ``e = eps sqrt(1 - beta2^t)``.
 
     Attributes:
         parameters: the trained parameters, in the order of the gradients.
@@ -102,26 +102,22 @@ class AdamW(nn.Cell):
         table = bias_correction_table(config.betas)
         self.corrections = Tensor(table)
         self.last_row = len(table) - 1
-        self.beta1, self.beta2 = (Tensor(beta, mstype.float32) for beta in config.betas)
         self.eps = config.eps
-        # ops.Adam corrects the bias itself from beta1^t and beta2^t, in float32: 0 makes its factor exactly 1
-        self.zero = Tensor(0.0, mstype.float32)
+        self.weight_decay = config.weight_decay
+        self.update = adam_update(config.betas)
         self.one = Tensor(1.0, mstype.float32)
-        self.adam = ops.Adam()
         self.assign = ops.Assign()
         self.minimum = ops.Minimum()
         self.cast = ops.Cast()
-        self.select = ops.Select()
 
-    def construct(self, lr: Tensor, grads: tuple[Tensor, ...], finite: Tensor) -> Tensor:
+    def construct(self, lr: Tensor, grads: tuple[Tensor, ...], scale: Tensor, finite: Tensor) -> Tensor:
         """Updates every parameter, both moments and the step, or nothing.
-
-        A step that is not finite is taken with decay rates 1 and rate 0, which keeps every bit of all of them.
 
         Args:
             lr: float32 (), learning rate of this step.
-            grads: float32 gradients in the order and shapes of ``parameters``; clipped already, zeros when not finite.
-            finite: bool (), false to change nothing.
+            grads: float32 gradients in the order and shapes of ``parameters``.
+            scale: float32 (), multiplies the gradients.
+            finite: bool (), false to change nothing; gradients may be anything then.
 
         Returns:
             The number of steps taken so far, int32 ().
@@ -129,27 +125,12 @@ class AdamW(nn.Cell):
         step = self.step + self.cast(finite, mstype.int32)
         self.assign(self.step, step)
         correction = self.corrections[self.minimum(step, self.last_row)]
-        lr = self.select(finite, lr, self.zero)
-        beta1 = self.select(finite, self.beta1, self.one)
-        beta2 = self.select(finite, self.beta2, self.one)
-        rate = lr * correction[0]
-        eps = self.eps * correction[1]
+        rate, eps = lr * correction[0], self.eps * correction[1]
+        plain = self.update.prepare(finite, scale, rate, eps, self.one)
+        decayed = self.update.prepare(finite, scale, rate, eps, 1.0 - lr * self.weight_decay)
         for i in range(len(self.parameters)):
-            param = self.parameters[i]
-            if self.decays[i] > 0.0:
-                self.assign(param, param * (1.0 - lr * self.decays[i]))
-            self.adam(
-                param,
-                self.moments1[i],
-                self.moments2[i],
-                self.zero,
-                self.zero,
-                rate,
-                beta1,
-                beta2,
-                eps,
-                grads[i],
-            )
+            factors = decayed if self.decays[i] > 0.0 else plain
+            self.update(self.parameters[i], self.moments1[i], self.moments2[i], grads[i], factors)
         return step
 
     def decayed_names(self) -> tuple[str, ...]:

@@ -2,17 +2,15 @@
 
 from mindspore import Tensor, nn, ops
 
+from llmstack.optim.kernels import sum_of_squares
+
 
 class GlobalNorm(nn.Cell):
-    """``sqrt(sum_i sum(g_i^2))`` over every gradient, in float32.
-
-    Squares are summed over the last axis first and the short rest after it: on CPU a sum over all axes at once is
-    three to four times slower, and a matmul of a gradient with itself may round to a shorter format on Ascend.
-    """
+    """``sqrt(sum_i sum(g_i^2))`` over every gradient."""
 
     def __init__(self) -> None:
         super().__init__(auto_prefix=False)
-        self.reduce_sum = ops.ReduceSum()
+        self.sum_of_squares = sum_of_squares()
 
     def construct(self, grads: tuple[Tensor, ...]) -> Tensor:
         """Computes the norm.
@@ -25,5 +23,5 @@ class GlobalNorm(nn.Cell):
         """
         total = 0.0
         for grad in grads:
-            total = total + self.reduce_sum(self.reduce_sum(grad * grad, -1))
-        return ops.sqrt(total)
+            total = total + self.sum_of_squares(grad)
+        return ops.sqrt(ops.reshape(total, ()))

@@ -5,8 +5,9 @@ scalars, the loss first, always the same number of them. ``inv_count`` is 1 over
 in all micro-batches together, so sums times ``inv_count`` add up to the mean over the whole batch, however ragged its
 rows.
 
-An *optimizer* is a Cell with ``parameters`` (a ParameterTuple) and ``construct(lr, grads, finite) -> step``; when
-``finite`` is false the gradients are zeros and nothing may change, not even the step.
+An *optimizer* is a Cell with ``parameters`` (a ParameterTuple) and ``construct(lr, grads, scale, finite) -> step``: it
+multiplies the gradients by ``scale``, the clip; when ``finite`` is false they may be anything and nothing may change,
+not even the step.
 """
 
 from mindspore import ParameterTuple, Tensor, nn, ops
@@ -16,7 +17,7 @@ from llmstack.optim.grad_norm import GlobalNorm
 
 
 class ClippedUpdate(nn.Cell):
-    """Scales gradients to a global norm and hands them to the optimizer; a non-finite norm changes nothing.
+    """Measures the gradients and has the optimizer scale them to a global norm; a non-finite norm changes nothing.
 
     Args:
         optimizer: what updates the parameters.
@@ -28,7 +29,6 @@ class ClippedUpdate(nn.Cell):
         self.optimizer = optimizer
         self.global_norm = GlobalNorm()
         self.max_grad_norm = max_grad_norm
-        self.zeros_like = ops.ZerosLike()
 
     def construct(self, lr: Tensor, grads: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """Applies one update.
@@ -43,18 +43,9 @@ class ClippedUpdate(nn.Cell):
         """
         norm = self.global_norm(grads)
         finite = ops.isfinite(norm)
-        # Only values are chosen in the branches: a Parameter assigned inside one loses its host-side twin, so that a
-        # state restored later would never reach the graph.
-        clipped: tuple[Tensor, ...] = ()
-        if finite:
-            # max(norm, limit) >= limit > 0: no epsilon, and exactly 1 when nothing is clipped
-            scale = self.max_grad_norm / ops.maximum(norm, self.max_grad_norm)
-            for grad in grads:
-                clipped = clipped + (grad * scale,)
-        else:
-            for grad in grads:
-                clipped = clipped + (self.zeros_like(grad),)
-        self.optimizer(lr, clipped, finite)
+        # max(norm, limit) >= limit > 0: no epsilon, and exactly 1 when nothing is clipped
+        scale = self.max_grad_norm / ops.maximum(norm, self.max_grad_norm)
+        self.optimizer(lr, grads, scale, finite)
         return norm, finite
 
 

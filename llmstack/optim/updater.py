@@ -34,7 +34,7 @@ class Updater:
     Args:
         objective: a Cell, ``construct(inv_count, *batch) -> (loss, *metrics)``; each of them adds up over
             micro-batches (a sum times ``inv_count``).
-        optimizer: a Cell with ``parameters`` and ``construct(lr, grads, finite)``.
+        optimizer: a Cell with ``parameters`` and ``construct(lr, grads, scale, finite)``.
         max_grad_norm: limit of the gradients' global norm.
         accumulate: micro-batches of one optimizer step.
     """

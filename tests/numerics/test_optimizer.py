@@ -54,15 +54,16 @@ class Applied(nn.Cell):
 
 
 class Finite(nn.Cell):
-    """An optimizer told that its gradients are finite."""
+    """An optimizer told that its gradients are finite and short enough."""
 
     def __init__(self, optimizer):
         super().__init__(auto_prefix=False)
         self.optimizer = optimizer
         self.finite = Tensor(True)
+        self.scale = Tensor(1.0, mstype.float32)
 
     def construct(self, lr, grads):
-        return self.optimizer(lr, grads, self.finite)
+        return self.optimizer(lr, grads, self.scale, self.finite)
 
 
 def batch(seed, *, rows=6):

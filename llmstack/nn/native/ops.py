@@ -6,17 +6,12 @@ tables, segments or temperatures.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from mindspore import Tensor, nn, ops
 
-from llmstack.nn.native.build import library
-
-
-def _kernel(name: str, shapes: Callable, dtypes: Callable, bprop: Callable | None = None) -> ops.Custom:
-    return ops.Custom(f"{library()}:{name}", out_shape=shapes, out_dtype=dtypes, func_type="aot", bprop=bprop)
+from llmstack.nn.native.custom import kernel
 
 
 def _first(*inputs: Any) -> Any:
@@ -45,9 +40,9 @@ class NativeLinear(nn.Cell):
 
     def __init__(self) -> None:
         super().__init__()
-        self.backward_input = _kernel("dense_grad_input", _rows_by_inputs, _first)
-        self.backward_weight = _kernel("dense_grad_weight", _outputs_by_inputs, _first)
-        self.forward = _kernel("dense", _rows_by_outputs, _first, self._bprop)
+        self.backward_input = kernel("dense_grad_input", _rows_by_inputs, _first)
+        self.backward_weight = kernel("dense_grad_weight", _outputs_by_inputs, _first)
+        self.forward = kernel("dense", _rows_by_outputs, _first, self._bprop)
 
     def _bprop(self, rows: Tensor, weight: Tensor, out: Tensor, dout: Tensor) -> tuple:
         return self.backward_input(dout, weight), self.backward_weight(dout, rows)
@@ -75,8 +70,8 @@ class NativeRmsNorm(nn.Cell):
     def __init__(self, eps: float) -> None:
         super().__init__()
         self.eps = Tensor(np.array([eps], np.float32))
-        self.backward = _kernel("rms_norm_grad", _first_two, _first_two)
-        self.forward = _kernel("rms_norm", _first, _first, self._bprop)
+        self.backward = kernel("rms_norm_grad", _first_two, _first_two)
+        self.forward = kernel("rms_norm", _first, _first, self._bprop)
 
     def _bprop(self, x: Tensor, weight: Tensor, eps: Tensor, out: Tensor, dout: Tensor) -> tuple:
         dx, dweight = self.backward(x, weight, eps, dout)
@@ -104,8 +99,8 @@ class NativeSwiGlu(nn.Cell):
 
     def __init__(self) -> None:
         super().__init__()
-        self.backward = _kernel("swiglu_grad", _first, _first)
-        self.forward = _kernel("swiglu", _half_width, _first, self._bprop)
+        self.backward = kernel("swiglu_grad", _first, _first)
+        self.forward = kernel("swiglu", _half_width, _first, self._bprop)
 
     def _bprop(self, gate_up: Tensor, out: Tensor, dout: Tensor) -> tuple:
         return (self.backward(gate_up, dout),)
@@ -135,8 +130,8 @@ class NativeTokenNll(nn.Cell):
 
     def __init__(self) -> None:
         super().__init__()
-        self.backward = _kernel("token_nll_grad", _first, _first)
-        self.forward = _kernel("token_nll", _three_rows, _three_like_logits, self._bprop)
+        self.backward = kernel("token_nll_grad", _first, _first)
+        self.forward = kernel("token_nll", _three_rows, _three_like_logits, self._bprop)
 
     def _bprop(self, logits: Tensor, labels: Tensor, temperature: Tensor, out: tuple, dout: tuple) -> tuple:
         dlogits = self.backward(logits, labels, temperature, out[1], out[2], dout[0], dout[1], dout[2])
@@ -176,8 +171,8 @@ class NativeAttention(nn.Cell):
         def shapes(qkv: Any, cos: Any, sin: Any, segments: Any, heads: Any) -> Any:
             return (qkv[0], width), (qkv[0], num_heads)
 
-        self.backward = _kernel("attention_grad", _first, _first)
-        self.forward = _kernel("attention", shapes, lambda qkv, *_: (qkv, qkv), self._bprop)
+        self.backward = kernel("attention_grad", _first, _first)
+        self.forward = kernel("attention", shapes, lambda qkv, *_: (qkv, qkv), self._bprop)
 
     def _bprop(self, qkv, cos, sin, segments, heads, out, dout) -> tuple:  # noqa: ANN001, PLR0913
         dqkv = self.backward(qkv, cos, sin, segments, heads, out[0], out[1], dout[0])

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from llmstack.optim.composed import ComposedAdamUpdate, ComposedSumOfSquares
+from llmstack.runtime.device import setup
+from tests.helpers import optim_checks as checks
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _device():
+    setup("cpu")
+
+
+@pytest.mark.parametrize("shape", checks.SHAPES.values(), ids=checks.SHAPES)
+def test_update(shape):
+    checks.check_update(ComposedAdamUpdate(checks.BETAS), shape)
+
+
+def test_step_not_taken():
+    checks.check_step_not_taken(ComposedAdamUpdate(checks.BETAS))
+
+
+@pytest.mark.parametrize("shape", checks.SHAPES.values(), ids=checks.SHAPES)
+def test_sum_of_squares(shape):
+    checks.check_sum_of_squares(ComposedSumOfSquares(), shape)
+
+
+def test_sum_is_not_finite():
+    checks.check_sum_is_not_finite(ComposedSumOfSquares())

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import pytest
+
+from llmstack.nn import kernels as nn_kernels
+from llmstack.nn.native.build import library
+from llmstack.optim import composed, kernels, native
+from llmstack.runtime.device import setup
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _device():
+    setup("cpu")
+
+
+def built():
+    return type(kernels.sum_of_squares()), type(kernels.adam_update((0.9, 0.999)))
+
+
+def test_without_a_compiler(monkeypatch):
+    monkeypatch.setattr(nn_kernels, "library", lambda: None)
+    assert built() == (composed.ComposedSumOfSquares, composed.ComposedAdamUpdate)
+
+
+@pytest.mark.skipif(library() is None, reason="no C++ compiler on this machine")
+def test_with_a_compiler():
+    assert built() == (native.NativeSumOfSquares, native.NativeAdamUpdate)

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from llmstack.nn.native.build import library
+from llmstack.optim.native import NativeAdamUpdate, NativeSumOfSquares
+from llmstack.runtime.device import setup
+from tests.helpers import optim_checks as checks
+
+pytestmark = pytest.mark.skipif(library() is None, reason="no C++ compiler on this machine")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _device():
+    setup("cpu")
+
+
+@pytest.mark.parametrize("shape", checks.SHAPES.values(), ids=checks.SHAPES)
+def test_update(shape):
+    checks.check_update(NativeAdamUpdate(checks.BETAS), shape)
+
+
+def test_step_not_taken():
+    checks.check_step_not_taken(NativeAdamUpdate(checks.BETAS))
+
+
+@pytest.mark.parametrize("shape", checks.SHAPES.values(), ids=checks.SHAPES)
+def test_sum_of_squares(shape):
+    checks.check_sum_of_squares(NativeSumOfSquares(), shape)
+
+
+def test_sum_is_not_finite():
+    checks.check_sum_is_not_finite(NativeSumOfSquares())
