@@ -8,9 +8,6 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
 
-ms.set_device("CPU")
-ms.set_context(mode=ms.GRAPH_MODE)
-
 
 @contextlib.contextmanager
 def eager():

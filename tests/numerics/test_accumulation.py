@@ -8,14 +8,8 @@ from mindspore import Tensor
 
 from llmstack.optim.adamw import AdamW
 from llmstack.optim.updater import Updater
-from llmstack.runtime.device import setup
 from tests.numerics.test_optimizer import Quadratic, config
 from tests.tolerances import EQUIVALENCE_ATOL, EXACT
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _device():
-    setup("cpu")
 
 
 def ragged_batch(seed):

@@ -9,13 +9,7 @@ from mindspore import Tensor
 from llmstack.optim.adamw import AdamW
 from llmstack.optim.updater import Updater
 from llmstack.runtime import compile_count
-from llmstack.runtime.device import setup
 from tests.numerics.test_optimizer import Quadratic, config
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _device():
-    setup("cpu")
 
 
 @pytest.mark.parametrize(("accumulate", "graphs"), [(1, 1), (2, 2)])

@@ -11,7 +11,6 @@ from mindspore import dtype as mstype
 
 from llmstack.optim.adamw import AdamW
 from llmstack.optim.train_step import ClippedUpdate, TrainStep
-from llmstack.runtime.device import setup
 from tests.reference import adamw as reference
 from tests.tolerances import EXACT, F32_ATOL, F32_RTOL
 
@@ -20,11 +19,6 @@ SHAPES = ((7, 5), (5,), (2, 3, 4), ())
 
 def config(**changes):
     return SimpleNamespace(**{"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.1, **changes})
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _device():
-    setup("cpu")
 
 
 class Quadratic(nn.Cell):

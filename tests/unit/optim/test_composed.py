@@ -3,13 +3,7 @@ from __future__ import annotations
 import pytest
 
 from llmstack.optim.composed import ComposedAdamUpdate, ComposedSumOfSquares
-from llmstack.runtime.device import setup
 from tests.helpers import optim_checks as checks
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _device():
-    setup("cpu")
 
 
 @pytest.mark.parametrize("shape", checks.SHAPES.values(), ids=checks.SHAPES)

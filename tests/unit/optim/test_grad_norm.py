@@ -7,7 +7,6 @@ import pytest
 from mindspore import Tensor, nn
 
 from llmstack.optim.grad_norm import GlobalNorm
-from llmstack.runtime.device import setup
 from tests.reference.adamw import global_norm
 from tests.tolerances import F32_RTOL
 
@@ -23,7 +22,6 @@ class Norm(nn.Cell):
 
 @pytest.fixture(scope="module")
 def norm():
-    setup("cpu")
     return Norm()
 
 

@@ -5,12 +5,6 @@ import pytest
 from llmstack.nn import kernels as nn_kernels
 from llmstack.nn.native.build import library
 from llmstack.optim import composed, kernels, native
-from llmstack.runtime.device import setup
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _device():
-    setup("cpu")
 
 
 def built():

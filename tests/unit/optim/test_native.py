@@ -4,15 +4,9 @@ import pytest
 
 from llmstack.nn.native.build import library
 from llmstack.optim.native import NativeAdamUpdate, NativeSumOfSquares
-from llmstack.runtime.device import setup
 from tests.helpers import optim_checks as checks
 
 pytestmark = pytest.mark.skipif(library() is None, reason="no C++ compiler on this machine")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _device():
-    setup("cpu")
 
 
 @pytest.mark.parametrize("shape", checks.SHAPES.values(), ids=checks.SHAPES)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 from mindspore import Parameter, Tensor, nn
 from mindspore import dtype as mstype
 
 from llmstack.optim.adamw import AdamW
 from llmstack.optim.train_step import ApplyStep, GradStep, TrainStep
-from llmstack.runtime.device import setup
 from tests.tolerances import F32_RTOL
 
 CONFIG = SimpleNamespace(betas=(0.9, 0.95), eps=1e-8, weight_decay=0.0)
@@ -28,11 +26,6 @@ class Linear(nn.Cell):
 
     def construct(self, inv_count, x):
         return (x * self.moving * self.frozen).sum() * inv_count, x.sum(), self.seven
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _device():
-    setup("cpu")
 
 
 def scalar(value):

@@ -8,13 +8,7 @@ from mindspore import Tensor
 
 from llmstack.optim.adamw import AdamW
 from llmstack.optim.updater import Updater, UpdateReport
-from llmstack.runtime.device import setup
 from tests.unit.optim.test_train_step import CONFIG, Linear
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _device():
-    setup("cpu")
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
