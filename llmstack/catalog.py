@@ -58,7 +58,10 @@ STAGES = (
 )
 
 MODELS = (
-    BuiltIn("llama", "llmstack.models.families:LLAMA", "Llama: RMSNorm, rotary positions, grouped queries, SwiGLU"),
+    BuiltIn("llama", "llmstack.models.families:LLAMA", "Llama 2/3, SmolLM2: RMSNorm, rotary positions, SwiGLU"),
+    BuiltIn("mistral", "llmstack.models.families:MISTRAL", "Mistral: Llama with a sliding window"),
+    BuiltIn("qwen2", "llmstack.models.families:QWEN2", "Qwen2, Qwen2.5: Llama with query, key and value biases"),
+    BuiltIn("qwen3", "llmstack.models.families:QWEN3", "Qwen3: Llama with normalised query and key heads"),
 )
 
 REWARDS = (

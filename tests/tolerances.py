@@ -32,5 +32,11 @@ ON_POLICY_ATOL = 1e-6
 EQUIVALENCE_ATOL = 1e-5
 """One training step reached in two ways (packed or not, accumulated or not, one process or two) in float32."""
 
+PARITY_LOGITS_ATOL = 2e-5
+"""Logits of order 1 to 10 of a float32 decoder here and in PyTorch: two layers' roundings on both sides."""
+
+PARITY_GRADIENT_TOL = 1e-4
+"""A parameter's gradient here and in PyTorch, over the largest of its entries."""
+
 STANDARD_ERRORS = 3.0
 """A sampled mean may lie this many standard errors from its expectation (seeded, so the test never flickers)."""

@@ -35,7 +35,8 @@ def run(args: argparse.Namespace) -> int:
     prompt = _prompt_ids(tokenizer, args.prompt, chat=args.chat)
     setup()
     from llmstack.generation.pool import GeneratorPool
-    from llmstack.models.checkpoint_io import build_causal, folder_kind, load_weights, read_config
+    from llmstack.models.checkpoint_io import build_causal, load_weights
+    from llmstack.models.hf_config import folder_kind, read_config
 
     config = read_config(folder)
     if folder_kind(folder) != "causal":

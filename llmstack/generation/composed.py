@@ -45,10 +45,12 @@ class ComposedView(nn.Cell):
 
     Args:
         context_len: slots T of the cache.
+        window: tokens a query sees, itself included; None: all before it.
     """
 
-    def __init__(self, context_len: int) -> None:
+    def __init__(self, context_len: int, window: int | None = None) -> None:
         super().__init__()
+        self.window = window or context_len
         self.slots = Tensor(np.arange(context_len, dtype=np.int32)[None, None, None])
 
     def construct(self, first_B: Tensor, slot: Tensor) -> Tensor:
@@ -59,9 +61,10 @@ class ComposedView(nn.Cell):
             slot: (1,) int32, slot of the new token.
 
         Returns:
-            (B, 1, 1, T) float32: 0 on the slots first .. slot, a large negative number elsewhere.
+            (B, 1, 1, T) float32: 0 on the slots first .. slot that are within the window, a large negative number
+            elsewhere.
         """
-        first_B111 = ops.reshape(first_B, (-1, 1, 1, 1))
+        first_B111 = ops.reshape(ops.maximum(first_B, slot - self.window + 1), (-1, 1, 1, 1))
         seen = ops.logical_and(ops.greater_equal(self.slots, first_B111), ops.less_equal(self.slots, slot))
         return (1.0 - ops.cast(seen, ms.float32)) * HIDDEN_SCORE
 

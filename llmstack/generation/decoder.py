@@ -40,7 +40,7 @@ class CachedDecoder(nn.Cell):
         self.head = model.head
         self.num_layers = config.num_hidden_layers
         self.caches = nn.CellList([kernels.cache(sizes) for _ in range(self.num_layers)])
-        self.view = kernels.cache_view(context_len)
+        self.view = kernels.cache_view(context_len, config.sliding_window)
         self.prompt_slots = Tensor(np.arange(prompt_len, dtype=np.int32)[None])
         self.last_rows = Tensor(np.arange(1, batch_rows + 1, dtype=np.int32) * prompt_len - 1)
 
@@ -89,11 +89,11 @@ class CachedDecoder(nn.Cell):
         return self._logits(hidden_BD)
 
     def _qkv(self, block: DecoderBlock, hidden_ND: Tensor) -> Tensor:
-        return block.attention.project_in(block.attention_norm(hidden_ND), block.attention.qkv)
+        return block.attention.heads(block.attention_norm(hidden_ND))
 
     def _leave(self, block: DecoderBlock, hidden_ND: Tensor, merged: Tensor) -> Tensor:
         """The block's output from its input and the attention heads' result."""
-        hidden_ND = hidden_ND + block.attention.project_out(merged, block.attention.out)
+        hidden_ND = hidden_ND + block.attention.out(merged)
         return hidden_ND + block.mlp(block.mlp_norm(hidden_ND))
 
     def _logits(self, hidden_BD: Tensor) -> Tensor:

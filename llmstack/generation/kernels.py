@@ -12,13 +12,14 @@ from llmstack.generation.support import support
 from llmstack.nn import kernels
 
 
-def cache_view(context_len: int) -> nn.Cell:
+def cache_view(context_len: int, window: int | None = None) -> nn.Cell:
     """A Cell ``(first_B, slot_1) -> view``: which slots a new token sees, in the form :func:`cache` takes it here.
 
     Args:
         context_len: slots T of the cache.
+        window: tokens a query sees, itself included; None: all before it.
     """
-    return native.NativeView() if kernels.has_native() else composed.ComposedView(context_len)
+    return native.NativeView(window) if kernels.has_native() else composed.ComposedView(context_len, window)
 
 
 def cache(sizes: composed.CacheSizes) -> nn.Cell:

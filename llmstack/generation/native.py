@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mindspore as ms
 import numpy as np
-from mindspore import Tensor, nn
+from mindspore import Tensor, nn, ops
 
 from llmstack.generation.composed import CacheSizes, cache_parameters
 from llmstack.nn.native.custom import kernel, writing_kernel
@@ -14,19 +14,27 @@ _LANES = 16
 
 
 class NativeView(nn.Cell):
-    """Which slots a new token sees, as the kernel takes it: the first of each row."""
+    """Which slots a new token sees, as the kernel takes it: the first of each row.
+
+    Args:
+        window: tokens a query sees, itself included; None: all before it.
+    """
+
+    def __init__(self, window: int | None = None) -> None:
+        super().__init__()
+        self.window = window
 
     def construct(self, first_B: Tensor, slot: Tensor) -> Tensor:
-        """Nothing to build.
+        """Find it, once a step.
 
         Args:
             first_B: (B,) int32, slot of each row's first real token.
             slot: (1,) int32, slot of the new token.
 
         Returns:
-            (B,) int32, ``first_B``.
+            (B,) int32: ``first_B``, or where the window begins.
         """
-        return first_B
+        return first_B if self.window is None else ops.maximum(first_B, slot - self.window + 1)
 
 
 class NativeCache(nn.Cell):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mindspore import Tensor, nn, ops
 
-from llmstack.config.model import ModelConfig
-from llmstack.nn.decoder import Decoder, vocab_size_of
+from llmstack.config.model import ModelConfig, vocab_size_of
+from llmstack.nn.decoder import Decoder
 from llmstack.nn.heads import LanguageHead
 from llmstack.nn.init import initialise
 

@@ -20,14 +20,9 @@ class DecoderBlock(nn.Cell):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.attention_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.attention = GroupedQueryAttention(
-            config.hidden_size,
-            config.num_attention_heads,
-            num_kv_heads=config.num_key_value_heads,
-            head_dim=config.head_dim,
-        )
+        self.attention = GroupedQueryAttention(config)
         self.mlp_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.mlp = SwiGLU(config.hidden_size, config.intermediate_size)
+        self.mlp = SwiGLU(config.hidden_size, config.intermediate_size, bias=config.mlp_bias)
 
     def construct(self, hidden_ND: Tensor, cos: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
         """Apply the layer.

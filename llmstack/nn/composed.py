@@ -9,13 +9,14 @@ from mindspore import Tensor, nn, ops
 HIDDEN_SCORE = -1e9
 
 
-def visible_keys(segments_BT: Tensor) -> Tensor:
-    """Which keys each query sees: those of its own segment, up to and including itself.
+def visible_keys(segments_BT: Tensor, window: int | None = None) -> Tensor:
+    """Which keys each query sees: those of its own segment, up to and including itself, at most ``window`` of them.
 
     Pads share segment 0 and see only pads, so no row of the result is empty and no softmax divides by zero.
 
     Args:
         segments_BT: (B, T) int32, the document of each token within its row; 0 for padding.
+        window: tokens a query sees, itself included (Beltagy et al. 2020, section 3.1); None: all before it.
 
     Returns:
         (B, 1, T, T) bool; [b, 0, query, key] is True where the key is visible.
@@ -23,12 +24,23 @@ def visible_keys(segments_BT: Tensor) -> Tensor:
     of_query_B1T1 = ops.expand_dims(ops.expand_dims(segments_BT, 1), 3)
     of_key_B11T = ops.expand_dims(ops.expand_dims(segments_BT, 1), 1)
     order_T = ops.arange(segments_BT.shape[1])
-    causal_TT = ops.less_equal(ops.expand_dims(order_T, 0), ops.expand_dims(order_T, 1))
-    return ops.logical_and(ops.equal(of_query_B1T1, of_key_B11T), causal_TT)
+    age_TT = ops.expand_dims(order_T, 1) - ops.expand_dims(order_T, 0)
+    near_TT = ops.greater_equal(age_TT, 0)
+    if window is not None:
+        near_TT = ops.logical_and(near_TT, ops.less(age_TT, window))
+    return ops.logical_and(ops.equal(of_query_B1T1, of_key_B11T), near_TT)
 
 
 class ComposedMask(nn.Cell):
-    """The mask in the form :class:`ComposedAttention` takes: an additive float32 tensor."""
+    """The mask in the form :class:`ComposedAttention` takes: an additive float32 tensor.
+
+    Args:
+        window: tokens a query sees, itself included; None: all before it.
+    """
+
+    def __init__(self, window: int | None = None) -> None:
+        super().__init__()
+        self.window = window
 
     def construct(self, segments_BT: Tensor) -> Tensor:
         """Build the mask, once a forward pass.
@@ -39,7 +51,7 @@ class ComposedMask(nn.Cell):
         Returns:
             (B, 1, T, T) float32: 0 where the key is visible, a large negative number elsewhere.
         """
-        return (1.0 - ops.cast(visible_keys(segments_BT), ms.float32)) * HIDDEN_SCORE
+        return (1.0 - ops.cast(visible_keys(segments_BT, self.window), ms.float32)) * HIDDEN_SCORE
 
 
 class RotatedHeads(nn.Cell):

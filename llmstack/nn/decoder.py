@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from mindspore import Tensor, nn, ops
 
-from llmstack.config.model import ModelConfig
-from llmstack.errors import UserError
+from llmstack.config.model import ModelConfig, vocab_size_of
 from llmstack.nn import kernels
 from llmstack.nn.block import DecoderBlock
 from llmstack.nn.init import blank_parameter
 from llmstack.nn.norm import RMSNorm
 from llmstack.nn.rotary import RotaryEmbedding
-
-
-def vocab_size_of(config: ModelConfig) -> int:
-    """The size of the vocabulary, which a recipe may leave to its tokenizer until a model is built.
-
-    Args:
-        config: the model's sizes.
-
-    Raises:
-        UserError: nobody has set it.
-    """
-    if config.vocab_size is None:
-        raise UserError("model.vocab_size: expected a number, got null. Set it to the tokenizer's size.")
-    return config.vocab_size
 
 
 class Decoder(nn.Cell):
@@ -38,8 +23,10 @@ class Decoder(nn.Cell):
         super().__init__()
         self.hidden_size = config.hidden_size
         self.embedding = blank_parameter("embedding", (vocab_size_of(config), config.hidden_size))
-        self.mask = kernels.attention_mask()
-        self.rotary = RotaryEmbedding(config.head_dim, config.max_position_embeddings, config.rope_theta)
+        self.mask = kernels.attention_mask(config.sliding_window)
+        self.rotary = RotaryEmbedding(
+            config.head_dim, config.max_position_embeddings, config.rope_theta, config.rope_scaling
+        )
         self.blocks = nn.CellList([DecoderBlock(config) for _ in range(config.num_hidden_layers)])
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 

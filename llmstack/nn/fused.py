@@ -10,7 +10,15 @@ from llmstack.nn.composed import RotatedHeads, visible_keys
 
 
 class FusedMask(nn.Cell):
-    """The mask in the form ``FlashAttentionScore`` takes."""
+    """The mask in the form ``FlashAttentionScore`` takes.
+
+    Args:
+        window: tokens a query sees, itself included; None: all before it.
+    """
+
+    def __init__(self, window: int | None = None) -> None:
+        super().__init__()
+        self.window = window
 
     def construct(self, segments_BT: Tensor) -> Tensor:
         """Build the mask, once a forward pass.
@@ -21,7 +29,7 @@ class FusedMask(nn.Cell):
         Returns:
             (B, 1, T, T) uint8: 1 where the key is hidden.
         """
-        return ops.cast(ops.logical_not(visible_keys(segments_BT)), ms.uint8)
+        return ops.cast(ops.logical_not(visible_keys(segments_BT, self.window)), ms.uint8)
 
 
 class FusedAttention(nn.Cell):

@@ -11,7 +11,8 @@ from mindspore.common.initializer import initializer
 
 from llmstack.config.model import ModelConfig
 
-RESIDUAL_OUTPUTS = ("attention.out", "mlp.down")
+RESIDUAL_OUTPUTS = ("attention.out.weight", "mlp.down.weight")
+BIAS = ".bias"
 SCORE_WEIGHT = "score.weight"
 
 
@@ -33,7 +34,7 @@ def initial_std(name: str, config: ModelConfig) -> float:
     depth (Radford et al. 2019, section 2.3). A scalar head starts at 1/(D+1): scores near zero, gradients not.
 
     Args:
-        name: structural name of the parameter, e.g. ``trunk.blocks.0.mlp.down``.
+        name: structural name of the parameter, e.g. ``trunk.blocks.0.mlp.down.weight``.
         config: the model's sizes.
     """
     if name == SCORE_WEIGHT:
@@ -44,7 +45,7 @@ def initial_std(name: str, config: ModelConfig) -> float:
 
 
 def initial_array(name: str, shape: tuple[int, ...], *, config: ModelConfig, seed: int) -> np.ndarray:
-    """The initial value of one parameter: ones for a norm, a normal draw for a matrix.
+    """The initial value of one parameter: zeros for a bias, ones for a norm, a normal draw for a matrix.
 
     Each parameter has its own stream, keyed by seed and name: models that share a trunk share its initial weights.
 
@@ -57,6 +58,8 @@ def initial_array(name: str, shape: tuple[int, ...], *, config: ModelConfig, see
     Returns:
         ``shape`` float32.
     """
+    if name.endswith(BIAS):
+        return np.zeros(shape, np.float32)
     if len(shape) == 1:
         return np.ones(shape, np.float32)
     stream = np.random.default_rng([seed, zlib.crc32(name.encode())])

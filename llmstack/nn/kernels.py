@@ -25,25 +25,31 @@ def has_native() -> bool:
     return ms.get_context("device_target") == "CPU" and library() is not None
 
 
-def attention_mask() -> nn.Cell:
-    """A Cell ``segments_BT -> mask``, in whatever form :func:`attention` takes it here. Called once a forward pass."""
+def attention_mask(window: int | None = None) -> nn.Cell:
+    """A Cell ``segments_BT -> mask``, in whatever form :func:`attention` takes it here. Called once a forward pass.
+
+    Args:
+        window: tokens a query sees, itself included; None: all before it.
+    """
     if on_ascend():
-        return fused.FusedMask()
-    return nn.Identity() if has_native() else composed.ComposedMask()
+        return fused.FusedMask(window)
+    return nn.Identity() if has_native() else composed.ComposedMask(window)
 
 
-def attention(num_heads: int, num_kv_heads: int, head_dim: int) -> nn.Cell:
+def attention(num_heads: int, num_kv_heads: int, head_dim: int, window: int | None = None) -> nn.Cell:
     """A Cell ``(qkv, cos, sin, mask) -> merged heads`` that rotates, masks and attends.
 
     Args:
         num_heads: query heads H.
         num_kv_heads: key/value heads K.
         head_dim: head width E.
+        window: tokens a query sees, itself included; None: all before it. The mask has it too.
     """
     if on_ascend():
         return fused.FusedAttention(num_heads, num_kv_heads, head_dim)
-    kernel = native.NativeAttention if has_native() else composed.ComposedAttention
-    return kernel(num_heads, num_kv_heads, head_dim)
+    if has_native():
+        return native.NativeAttention(num_heads, num_kv_heads, head_dim, window)
+    return composed.ComposedAttention(num_heads, num_kv_heads, head_dim)
 
 
 def linear() -> nn.Cell:

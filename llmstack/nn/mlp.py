@@ -5,23 +5,22 @@ from __future__ import annotations
 from mindspore import Tensor, nn
 
 from llmstack.nn import kernels
-from llmstack.nn.init import blank_parameter
+from llmstack.nn.linear import Linear
 
 
 class SwiGLU(nn.Cell):
-    """down(silu(gate(x)) * up(x)) without biases (Shazeer 2020, equation 6); gate and up are one matmul.
+    """down(silu(gate(x)) * up(x)) (Shazeer 2020, equation 6); gate and up are one matmul.
 
     Args:
         hidden_size: width D.
         intermediate_size: width F.
+        bias: whether all three projections have one.
     """
 
-    def __init__(self, hidden_size: int, intermediate_size: int) -> None:
+    def __init__(self, hidden_size: int, intermediate_size: int, *, bias: bool = False) -> None:
         super().__init__()
-        self.gate_up = blank_parameter("gate_up", (2 * intermediate_size, hidden_size))
-        self.down = blank_parameter("down", (hidden_size, intermediate_size))
-        self.project_in = kernels.linear()
-        self.project_out = kernels.linear()
+        self.gate_up = Linear(hidden_size, 2 * intermediate_size, bias=bias)
+        self.down = Linear(intermediate_size, hidden_size, bias=bias)
         self.kernel = kernels.swiglu()
 
     def construct(self, hidden_ND: Tensor) -> Tensor:
@@ -33,4 +32,4 @@ class SwiGLU(nn.Cell):
         Returns:
             (B*T, D) float32.
         """
-        return self.project_out(self.kernel(self.project_in(hidden_ND, self.gate_up)), self.down)
+        return self.down(self.kernel(self.gate_up(hidden_ND)))

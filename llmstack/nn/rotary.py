@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 from mindspore import Tensor, nn, ops
 
+from llmstack.config.model import RopeScaling
+from llmstack.nn.rope_scaling import rotary_frequencies
+
 
 class RotaryEmbedding(nn.Cell):
-    """Cosines and sines of position x frequency, f_i = theta^(-2i/E) (Su et al. 2021, equation 15).
+    """Cosines and sines of position x frequency.
 
     The angles are taken in float64 when the Cell is built and looked up by position, so a far position loses no digits.
 
@@ -15,14 +18,15 @@ class RotaryEmbedding(nn.Cell):
         head_dim: head width E, even.
         max_positions: positions 0 .. max_positions - 1 can be looked up.
         theta: base of the frequencies.
+        scaling: how they are stretched.
     """
 
-    def __init__(self, head_dim: int, max_positions: int, theta: float) -> None:
+    def __init__(self, head_dim: int, max_positions: int, theta: float, scaling: RopeScaling | None = None) -> None:
         super().__init__()
-        frequencies = float(theta) ** (-np.arange(0, head_dim, 2, dtype=np.float64) / head_dim)
+        frequencies, magnitude = rotary_frequencies(head_dim, theta, scaling)
         angles = np.arange(max_positions, dtype=np.float64)[:, None] * frequencies
-        self.cos_table = Tensor(np.cos(angles).astype(np.float32))
-        self.sin_table = Tensor(np.sin(angles).astype(np.float32))
+        self.cos_table = Tensor((np.cos(angles) * magnitude).astype(np.float32))
+        self.sin_table = Tensor((np.sin(angles) * magnitude).astype(np.float32))
 
     def construct(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Look the angles up, once a forward pass.

@@ -17,7 +17,8 @@ from llmstack.data.tokenizer import Tokenizer
 from llmstack.engine.protocol import StageState, StepReport
 from llmstack.errors import UserError
 from llmstack.models.causal_lm import CausalLM
-from llmstack.models.checkpoint_io import build_causal, build_scalar, folder_kind, load_weights, read_config, save_model
+from llmstack.models.checkpoint_io import build_causal, build_scalar, load_weights, save_model
+from llmstack.models.hf_config import folder_kind, read_config
 from llmstack.models.scalar_model import ScalarModel
 from llmstack.registry import SOURCES
 from llmstack.runtime.seeds import rng

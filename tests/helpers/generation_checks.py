@@ -62,7 +62,7 @@ def cache_sizes(case):
     )
 
 
-def check_cache(cache, view, case):
+def check_cache(cache, view, case, *, window=None):
     """Each token after the prompt attends as it does in the oracle without a cache; a second prompt starts afresh."""
     first, prompt_len, num_tokens, num_heads, num_kv_heads, head_dim = case
     replay = _Replay(cache, view, prompt_len, num_tokens)
@@ -75,7 +75,7 @@ def check_cache(cache, view, case):
         width = (num_heads + 2 * num_kv_heads) * head_dim
         qkv = np.random.default_rng(seed).normal(size=(*positions.shape, width)).astype(np.float32)
         oracle_case = (None, num_tokens, None, num_heads, num_kv_heads, head_dim)
-        expected = attention_oracle_of(oracle_case, qkv.reshape(-1, width), positions, segments)
+        expected = attention_oracle_of(oracle_case, qkv.reshape(-1, width), positions, segments, window=window)
         expected = expected.reshape(*positions.shape, -1)[:, prompt_len:]
         actual = run(replay, qkv, cos, sin, np.array(first, np.int32))
         np.testing.assert_allclose(actual, expected, rtol=0, atol=F32_ATOL)

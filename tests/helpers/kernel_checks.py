@@ -29,6 +29,16 @@ LONG_ATTENTION_CASES = {
     "long_left_padded": (((40, 9),), 97, 48, 2, 2, 16),
     "whole_vectors": (((64,), (32, 32)), 64, 0, 4, 1, 32),
 }
+# a window shorter and longer than the documents, and across the queries handled together
+WINDOW_CASES = {
+    "short": (ATTENTION_CASES["packed_grouped"], 2),
+    "left_padded": (ATTENTION_CASES["left_padded"], 1),
+}
+LONG_WINDOW_CASES = {
+    "long_grouped": (LONG_ATTENTION_CASES["long_grouped"], 40),
+    "long_left_padded": (LONG_ATTENTION_CASES["long_left_padded"], 17),
+    "longer_than_the_row": (LONG_ATTENTION_CASES["whole_vectors"], 1000),
+}
 NORM_CASES = ((1, 1), (3, 16), (70, 21))
 SWIGLU_CASES = ((1, 1), (3, 16), (70, 21))
 # rows, inputs, outputs: few rows and many, on and off the multiples of a tile's sizes, sums longer than one pass holds,
@@ -65,28 +75,31 @@ def _rotated_parts(case, qkv, positions):
     return rope_oracle.rotate(q, positions, THETA), rope_oracle.rotate(k, positions, THETA), v
 
 
-def attention_oracle_of(case, qkv, positions, segments):
+def attention_oracle_of(case, qkv, positions, segments, *, window=None):
     """The oracles of the rotation and of attention on a fused projection: (B*T, H*E) float64."""
-    mixed = attention_oracle.attention(*_rotated_parts(case, qkv, positions), segments)
+    mixed = attention_oracle.attention(*_rotated_parts(case, qkv, positions), segments, window)
     return mixed.reshape(len(qkv), -1)
 
 
-def attention_gradient_oracle_of(case, qkv, positions, *, segments, upstream):
+def attention_gradient_oracle_of(case, qkv, positions, *, segments, upstream, window=None):
     """Gradient of ``sum(upstream * attention)`` in the fused projection: (B*T, (H+2K)*E) float64."""
     q, k, v = _rotated_parts(case, qkv, positions)
-    dq, dk, dv = attention_oracle.attention_gradient(q, k, v, segments, upstream.reshape(q.shape))
+    dq, dk, dv = attention_oracle.attention_gradient(
+        q, k, v, segments_BT=segments, upstream_BTHE=upstream.reshape(q.shape), window=window
+    )
     # a rotation's transpose is the rotation back
     parts = (rope_oracle.rotate(dq, -positions, THETA), rope_oracle.rotate(dk, -positions, THETA), dv)
     return np.concatenate(parts, axis=2).reshape(qkv.shape)
 
 
-def check_attention(mask_cell, attention_cell, case):
+def check_attention(mask_cell, attention_cell, case, *, window=None):
     """Values and gradients against the oracles."""
     qkv, cos, sin, segments, positions, upstream = attention_inputs(case)
     mask = run(mask_cell, segments)
     (out,), (gradient,), _ = differentiate(attention_cell, (qkv, cos, sin, mask), (upstream,))
-    expected = attention_gradient_oracle_of(case, qkv, positions, segments=segments, upstream=upstream)
-    np.testing.assert_allclose(out, attention_oracle_of(case, qkv, positions, segments), rtol=0, atol=F32_ATOL)
+    expected = attention_gradient_oracle_of(case, qkv, positions, segments=segments, upstream=upstream, window=window)
+    wanted = attention_oracle_of(case, qkv, positions, segments, window=window)
+    np.testing.assert_allclose(out, wanted, rtol=0, atol=F32_ATOL)
     np.testing.assert_allclose(gradient, expected, rtol=F32_RTOL, atol=GRADIENT_ATOL)
 
 

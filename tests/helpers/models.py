@@ -25,6 +25,30 @@ TINY = {
     "initializer_range": 0.3,
 }
 
+_LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 4.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+FAMILY_CHANGES = {
+    "llama_biases": {"attention_bias": True, "attention_out_bias": True, "mlp_bias": True},
+    "llama_linear": {"rope_scaling": {"rope_type": "linear", "factor": 2.5}, "tie_word_embeddings": True},
+    "llama3": {"rope_scaling": _LLAMA3, "rope_theta": 100.0},
+    "llama_yarn": {
+        "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16},
+        "rope_theta": 100.0,
+        "head_dim": 10,
+    },
+    "mistral_window": {"family": "mistral", "sliding_window": 4},
+    "mistral": {"family": "mistral"},
+    "qwen2": {"family": "qwen2", "attention_bias": True, "hidden_size": 24, "tie_word_embeddings": True},
+    "qwen3": {"family": "qwen3", "qk_norm": True, "head_dim": 8},
+    "qwen3_biases": {"family": "qwen3", "qk_norm": True, "attention_bias": True, "attention_out_bias": True},
+}
+"""What the families have beside a plain Llama."""
+
 
 def tiny_config(**changes):
     """A decoder small enough to compile in a second, with grouped queries and no size a multiple of another."""
@@ -56,15 +80,15 @@ def oracle_weights(model):
             weights[theirs] = ours[name]
     for i in range(c.num_hidden_layers):
         block, layer = f"trunk.blocks.{i}", f"model.layers.{i}"
-        qkv, gate_up = ours[f"{block}.attention.qkv"], ours[f"{block}.mlp.gate_up"]
+        qkv, gate_up = ours[f"{block}.attention.qkv.weight"], ours[f"{block}.mlp.gate_up.weight"]
         weights |= {
             f"{layer}.self_attn.q_proj.weight": qkv[:q],
             f"{layer}.self_attn.k_proj.weight": qkv[q : q + kv],
             f"{layer}.self_attn.v_proj.weight": qkv[q + kv :],
-            f"{layer}.self_attn.o_proj.weight": ours[f"{block}.attention.out"],
+            f"{layer}.self_attn.o_proj.weight": ours[f"{block}.attention.out.weight"],
             f"{layer}.mlp.gate_proj.weight": gate_up[: c.intermediate_size],
             f"{layer}.mlp.up_proj.weight": gate_up[c.intermediate_size :],
-            f"{layer}.mlp.down_proj.weight": ours[f"{block}.mlp.down"],
+            f"{layer}.mlp.down_proj.weight": ours[f"{block}.mlp.down.weight"],
             f"{layer}.input_layernorm.weight": ours[f"{block}.attention_norm.weight"],
             f"{layer}.post_attention_layernorm.weight": ours[f"{block}.mlp_norm.weight"],
         }

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 
-def allowed(segments_BT):
-    """Which key a query may see: same segment, not later.
+def allowed(segments_BT, window=None):
+    """Which key a query may see: same segment, not later, and within the window (Beltagy et al. 2020, section 3.1).
 
     Args:
         segments_BT: (B, T) document number of each token, 0 for pads (pads see earlier pads and themselves).
+        window: how many keys a query sees at most, itself included; None for all.
 
     Returns:
         (B, T, T) bool, [row, query, key]; every query sees at least itself.
@@ -18,10 +19,11 @@ def allowed(segments_BT):
     num_tokens = segments.shape[1]
     same = segments[:, :, None] == segments[:, None, :]
     not_later = np.arange(num_tokens)[None, :] <= np.arange(num_tokens)[:, None]
-    return same & not_later[None]
+    near = np.arange(num_tokens)[:, None] - np.arange(num_tokens)[None, :] < (window or num_tokens)
+    return same & not_later[None] & near[None]
 
 
-def attention(q_BTHE, k_BTKE, v_BTKE, segments_BT):
+def attention(q_BTHE, k_BTKE, v_BTKE, segments_BT, window=None):
     """``softmax(q k^T / sqrt(E)) v`` over the allowed keys; query head h reads key/value head ``h // (H / K)``.
 
     Args:
@@ -29,6 +31,7 @@ def attention(q_BTHE, k_BTKE, v_BTKE, segments_BT):
         k_BTKE: (B, T, K, E) keys, already rotated.
         v_BTKE: (B, T, K, E) values.
         segments_BT: (B, T) see ``allowed``.
+        window: see ``allowed``.
 
     Returns:
         (B, T, H, E) float64.
@@ -36,7 +39,7 @@ def attention(q_BTHE, k_BTKE, v_BTKE, segments_BT):
     q, k, v = (np.asarray(x, np.float64) for x in (q_BTHE, k_BTKE, v_BTKE))
     num_rows, num_tokens, num_heads, width = q.shape
     per_group = num_heads // k.shape[2]
-    may_see = allowed(segments_BT)
+    may_see = allowed(segments_BT, window)
     out = np.zeros_like(q)
     for row in range(num_rows):
         for head in range(num_heads):
@@ -49,7 +52,7 @@ def attention(q_BTHE, k_BTKE, v_BTKE, segments_BT):
     return out
 
 
-def attention_gradient(q_BTHE, k_BTKE, v_BTKE, segments_BT, upstream_BTHE):
+def attention_gradient(q_BTHE, k_BTKE, v_BTKE, *, segments_BT, upstream_BTHE, window=None):
     """Gradient of ``sum(upstream * attention(q, k, v))`` (Dao et al. 2022, "FlashAttention", appendix B.2).
 
     With P the weights of one head: ``dv = P^T do``, ``dP = do v^T``, ``dS = P * (dP - rowsum(P * dP))``,
@@ -57,14 +60,14 @@ def attention_gradient(q_BTHE, k_BTKE, v_BTKE, segments_BT, upstream_BTHE):
 
     Args:
         q_BTHE: (B, T, H, E) queries, already rotated. k_BTKE, v_BTKE: (B, T, K, E). segments_BT: see ``allowed``.
-        upstream_BTHE: (B, T, H, E) gradient in the output.
+        upstream_BTHE: (B, T, H, E) gradient in the output. window: see ``allowed``.
 
     Returns:
         (dq, dk, dv) float64 in the shapes of q, k and v.
     """
     q, k, v, upstream = (np.asarray(x, np.float64) for x in (q_BTHE, k_BTKE, v_BTKE, upstream_BTHE))
     width, per_group = q.shape[-1], q.shape[2] // k.shape[2]
-    may_see = allowed(segments_BT)
+    may_see = allowed(segments_BT, window)
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
     for row in range(q.shape[0]):
         for head in range(q.shape[2]):

@@ -9,6 +9,44 @@ from __future__ import annotations
 import numpy as np
 
 
+def llama3_frequencies(width, theta, *, factor, low, high, context):
+    """Frequencies of Llama 3.1 (Grattafiori et al. 2024, section 3.4.2, in the form of its reference code).
+
+    With the wavelength ``2 pi / f``: longer than ``context / low`` becomes ``f / factor``, shorter than
+    ``context / high`` stays, and between them both are mixed by ``(context / wavelength - low) / (high - low)``.
+    """
+    out = []
+    for i in range(width // 2):
+        f = float(theta) ** (-2.0 * i / width)
+        wavelength = 2 * np.pi / f
+        if wavelength > context / low:
+            out.append(f / factor)
+        elif wavelength < context / high:
+            out.append(f)
+        else:
+            smooth = (context / wavelength - low) / (high - low)
+            out.append((1 - smooth) * f / factor + smooth * f)
+    return np.array(out)
+
+
+def yarn_frequencies(width, theta, *, factor, context, fast=32.0, slow=1.0, truncate=True):
+    """Frequencies of YaRN (Peng et al. 2023, equation 17 with the ramp over channels of its appendix A.2 code).
+
+    The channel that turns n times within the context is ``width ln(context / (2 pi n)) / (2 ln theta)``; channels below
+    that of ``fast`` stay, those above that of ``slow`` are divided by the factor, the ramp between them is straight.
+    """
+    first, last = (width * np.log(context / (2 * np.pi * n)) / (2 * np.log(theta)) for n in (fast, slow))
+    if truncate:
+        first, last = np.floor(first), np.ceil(last)
+    first, last = max(first, 0), min(last, width - 1)
+    out = []
+    for i in range(width // 2):
+        f = float(theta) ** (-2.0 * i / width)
+        ramp = min(1.0, max(0.0, (i - first) / (last - first)))
+        out.append(ramp * f / factor + (1 - ramp) * f)
+    return np.array(out)
+
+
 def rotate(x_BTHE, positions_BT, theta):
     """Turn pair i of a head by the angle ``position * theta^(-2i/E)``.
 

@@ -76,7 +76,9 @@ def test_attention_gradient_matches_differences(rng):
         numerical_gradient(lambda x: objective(q, x, v), k),
         numerical_gradient(lambda x: objective(q, k, x), v),
     )
-    for ours, numerical in zip(attention.attention_gradient(q, k, v, segments, upstream), expected, strict=True):
+    for ours, numerical in zip(
+        attention.attention_gradient(q, k, v, segments_BT=segments, upstream_BTHE=upstream), expected, strict=True
+    ):
         close(ours, numerical, FINITE_DIFFERENCE_ATOL)
 
 

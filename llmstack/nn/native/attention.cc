@@ -11,11 +11,11 @@ namespace {
 constexpr int64_t QUERIES = 32;  // query rows handled together: few, so that little above the diagonal is computed
 
 struct Sizes {
-  int64_t B, T, H, K, E, G, row, Tp, Ep;
+  int64_t B, T, H, K, E, G, window, row, Tp, Ep;
   float scale;
 };
 
-// qkv_N((H+2K)E), segments_BT, heads_2 = (H, K)
+// qkv_N((H+2K)E), segments_BT, heads_3 = (H, K, tokens a query sees)
 Sizes sizes_of(int64_t **shapes, int qkv, int segments, const int32_t *heads) {
   Sizes s;
   s.B = shapes[segments][0];
@@ -23,6 +23,7 @@ Sizes sizes_of(int64_t **shapes, int qkv, int segments, const int32_t *heads) {
   s.H = heads[0];
   s.K = heads[1];
   s.G = s.H / s.K;
+  s.window = heads[2];
   s.row = shapes[qkv][1];
   s.E = s.row / (s.H + 2 * s.K);
   s.Tp = round_up(s.T);
@@ -67,15 +68,18 @@ struct Row {
       rotate(rows + (t - first) * s.Ep, cos + t * s.E / 2, sin + t * s.E / 2, s.E, scale, -1.0f,
              dqkv + (base + t) * s.row + head * s.E);
   }
-  // The first key each query sees. A token whose neighbour is of the same document starts where that one does.
+  // The first key each query sees. A token whose neighbour is of the same document starts where that one does, or where
+  // its window does.
   void find_starts(std::vector<int32_t> &starts) const {
     starts.resize(s.T);
-    for (int64_t t = 0; t < s.T; t++)
+    for (int64_t t = 0; t < s.T; t++) {
       starts[t] = t > 0 && segments[t] == segments[t - 1]
                       ? starts[t - 1]
                       : static_cast<int32_t>(std::find(segments, segments + t, segments[t]) - segments);
+      starts[t] = static_cast<int32_t>(std::max<int64_t>(starts[t], t - s.window + 1));
+    }
   }
-  // Which of the keys first .. first + 15 a query sees: those of its own segment, up to itself.
+  // Which of the keys first .. first + 15 a query sees: those of its own segment and window, up to itself.
   vint seen(int64_t first, int64_t query) const {
     vint same, order;
     const int64_t count = std::min<int64_t>(LANES, s.T - first);
@@ -84,7 +88,8 @@ struct Row {
       memcpy(&same, segments + first, sizeof same);
     else
       for (int i = 0; i < LANES; i++) same[i] = i < count ? segments[first + i] : -1;
-    return (same == segments[query]) & (order <= static_cast<int32_t>(query - first));
+    const int32_t own = static_cast<int32_t>(query - first), oldest = static_cast<int32_t>(own - s.window);
+    return (same == segments[query]) & (order <= own) & (order > oldest);
   }
 };
 
@@ -139,7 +144,7 @@ inline float dot_of(const float *a, const float *b, int64_t count) {
 
 }  // namespace
 
-// qkv_N((H+2K)E), cos_N(E/2), sin_N(E/2), segments_BT, heads_2 -> out_N(HE), lse_NH
+// qkv_N((H+2K)E), cos_N(E/2), sin_N(E/2), segments_BT, heads_3 -> out_N(HE), lse_NH
 KERNEL(attention) {
   float *result = out(params, 5), *lse = out(params, 6);
   const Sizes s = sizes_of(shapes, 0, 3, ints(params, 4));

@@ -161,11 +161,12 @@ class NativeAttention(nn.Cell):
         num_heads: query heads H.
         num_kv_heads: key/value heads K.
         head_dim: head width E.
+        window: tokens a query sees, itself included; None: all before it.
     """
 
-    def __init__(self, num_heads: int, num_kv_heads: int, head_dim: int) -> None:
+    def __init__(self, num_heads: int, num_kv_heads: int, head_dim: int, window: int | None = None) -> None:
         super().__init__()
-        self.heads = Tensor(np.array([num_heads, num_kv_heads], np.int32))
+        self.heads = Tensor(np.array([num_heads, num_kv_heads, window or np.iinfo(np.int32).max], np.int32))
         width = num_heads * head_dim
 
         def shapes(qkv: Any, cos: Any, sin: Any, segments: Any, heads: Any) -> Any:

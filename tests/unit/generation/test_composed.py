@@ -17,6 +17,12 @@ def test_cache(case):
     checks.check_cache(ComposedCache(sizes), ComposedView(sizes.context_len), checks.CACHE_CASES[case])
 
 
+def test_cache_in_a_window():
+    case = checks.CACHE_CASES["grouped_left_padded"]
+    sizes = checks.cache_sizes(case)
+    checks.check_cache(ComposedCache(sizes), ComposedView(sizes.context_len, 2), case, window=2)
+
+
 def test_cache_by_hand():
     checks.check_cache_by_hand(ComposedCache(checks.BY_HAND_CACHE), ComposedView(2))
 

@@ -18,6 +18,11 @@ def test_cache(case):
     )
 
 
+def test_cache_in_a_window():
+    case = checks.CACHE_CASES["grouped_left_padded"]
+    checks.check_cache(NativeCache(checks.cache_sizes(case)), NativeView(2), case, window=2)
+
+
 def test_cache_by_hand():
     checks.check_cache_by_hand(NativeCache(checks.BY_HAND_CACHE), NativeView())
 

@@ -10,11 +10,10 @@ from llmstack.errors import UserError
 from llmstack.models.checkpoint_io import (
     build_causal,
     build_scalar,
-    folder_kind,
     load_weights,
-    read_config,
     save_model,
 )
+from llmstack.models.hf_config import folder_kind, read_config
 from llmstack.models.weights import export_arrays
 from tests.helpers.models import oracle_weights, tiny_config, vary_norms
 
@@ -160,50 +159,3 @@ def test_old_rotary_buffers_are_no_weights(tmp_path):
     stored["model.layers.0.self_attn.rotary_emb.inv_freq"] = np.ones(3, np.float32)
     save_file(stored, tmp_path / "model.safetensors")
     load_weights(model, tmp_path)
-
-
-def test_missing_sizes_take_the_defaults_of_the_format(tmp_path):
-    _stored(tmp_path)
-    _edit_config(tmp_path, num_key_value_heads="absent", head_dim="absent", rope_theta="absent", hidden_size=24)
-    config = read_config(tmp_path)
-    assert (config.num_key_value_heads, config.head_dim, config.rope_theta) == (4, 6, 10000.0)
-
-
-def test_newer_files_keep_theta_under_rope_parameters(tmp_path):
-    _stored(tmp_path)
-    _edit_config(tmp_path, rope_theta="absent", rope_parameters={"rope_type": "default", "rope_theta": 5e5})
-    assert read_config(tmp_path).rope_theta == 5e5
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "rope_scaling: expected None, the only value"),
-        ({"hidden_act": "gelu"}, "hidden_act: expected 'silu', the only value implemented for llama, got 'gelu'"),
-        ({"attention_bias": True}, "attention_bias: expected False"),
-        ({"quantization_config": {"bits": 4}}, "quantization_config: expected None"),
-        ({"model_type": "mamba"}, "model_type: expected one of .*llama.*, got 'mamba'"),
-        ({"model_type": "absent"}, "model_type: expected one of .*llama.*, got None"),
-        ({"num_hidden_layers": "absent"}, "expected the sizes of a llama model, got num_hidden_layers: Field required"),
-        ({"hidden_size": -4}, "got hidden_size: Input should be greater than 0"),
-    ],
-)
-def test_what_it_cannot_be_is_refused(changes, message, tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps(_CONFIG_JSON))
-    _edit_config(tmp_path, **changes)
-    with pytest.raises(UserError, match=message):
-        read_config(tmp_path)
-
-
-_CONFIG_JSON = {**tiny_config().model_dump(exclude={"family"}), "model_type": "llama"}
-
-
-def test_no_or_broken_config(tmp_path):
-    with pytest.raises(UserError, match=r"config.json: expected a file, got none"):
-        read_config(tmp_path)
-    (tmp_path / "config.json").write_text("{")
-    with pytest.raises(UserError, match=r"config.json: expected JSON"):
-        read_config(tmp_path)
-    (tmp_path / "config.json").write_text("[]")
-    with pytest.raises(UserError, match=r"expected a JSON object, got list"):
-        read_config(tmp_path)

@@ -55,6 +55,12 @@ def test_attention(case):
     checks.check_attention(composed.ComposedMask(), cell, checks.ATTENTION_CASES[case])
 
 
+@pytest.mark.parametrize("name", checks.WINDOW_CASES)
+def test_attention_in_a_window(name):
+    case, window = checks.WINDOW_CASES[name]
+    checks.check_attention(composed.ComposedMask(window), composed.ComposedAttention(*case[3:]), case, window=window)
+
+
 def test_attention_by_hand():
     checks.check_attention_by_hand(composed.ComposedMask(), composed.ComposedAttention(1, 1, 2))
 

@@ -37,10 +37,10 @@ def test_parameter_names():
     assert names == [
         "embedding",
         "blocks.0.attention_norm.weight",
-        "blocks.0.attention.qkv",
-        "blocks.0.attention.out",
+        "blocks.0.attention.qkv.weight",
+        "blocks.0.attention.out.weight",
         "blocks.0.mlp_norm.weight",
-        "blocks.0.mlp.gate_up",
-        "blocks.0.mlp.down",
+        "blocks.0.mlp.gate_up.weight",
+        "blocks.0.mlp.down.weight",
         "norm.weight",
     ]

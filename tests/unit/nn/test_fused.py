@@ -18,6 +18,7 @@ def test_mask_is_one_on_hidden_keys():
     mask = run(fused.FusedMask(), segments)
     assert mask.dtype == np.uint8 and mask.shape == (2, 1, 4, 4)
     np.testing.assert_array_equal(mask[:, 0] == 0, allowed(segments))
+    np.testing.assert_array_equal(run(fused.FusedMask(2), segments)[:, 0] == 0, allowed(segments, 2))
 
 
 class _QueriesBack(nn.Cell):

@@ -59,7 +59,7 @@ def test_a_restored_stage_goes_on_bitwise(stage):
 
 
 def test_the_final_folder_loads_as_a_reward_model(stage, tmp_path):
-    from llmstack.models.checkpoint_io import folder_kind
+    from llmstack.models.hf_config import folder_kind
 
     stage.save_final(tmp_path)
     assert folder_kind(tmp_path) == "scalar"

@@ -26,6 +26,12 @@ def test_attention(case):
     checks.check_attention(nn.Identity(), native.NativeAttention(num_heads, num_kv_heads, head_dim), CASES[case])
 
 
+@pytest.mark.parametrize("name", {**checks.WINDOW_CASES, **checks.LONG_WINDOW_CASES})
+def test_attention_in_a_window(name):
+    case, window = {**checks.WINDOW_CASES, **checks.LONG_WINDOW_CASES}[name]
+    checks.check_attention(nn.Identity(), native.NativeAttention(*case[3:], window), case, window=window)
+
+
 def test_attention_by_hand():
     checks.check_attention_by_hand(nn.Identity(), native.NativeAttention(1, 1, 2))
 
