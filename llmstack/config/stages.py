@@ -9,6 +9,7 @@ from typing_extensions import Self
 
 from llmstack.config.base import Strict, reject
 from llmstack.config.data import AnySource
+from llmstack.config.lora import LoraConfig
 from llmstack.config.markers import AnyModelRef, LanguageModelRef, Produces, RewardModelRef
 from llmstack.config.named import NameIn, Registered
 from llmstack.config.optim import OptimConfig
@@ -49,6 +50,8 @@ class StageConfig(Strict):
     """Micro-batches summed before one optimizer step."""
     optim: OptimConfig
     """The recipe's ``optim`` with this stage's own keys on top."""
+    lora: LoraConfig | None = None
+    """Train low-rank adapters on the frozen model of ``init_from``; null trains all of it."""
     log_every: Interval
     """Metrics line every so many steps."""
     eval_every: Interval
@@ -59,6 +62,12 @@ class StageConfig(Strict):
     """How many of the newest complete checkpoints stay."""
     max_skipped_steps: int = Field(default=10, ge=0)
     """The run stops when more steps than this in a row had a non-finite gradient."""
+
+    @model_validator(mode="after")
+    def _check_lora(self) -> Self:
+        if self.lora is not None and self.init_from is None:
+            reject(self, {"lora": "expected `init_from` with it, got adapters on random weights. Name a model there."})
+        return self
 
 
 class RowStageConfig(StageConfig):
@@ -216,6 +225,12 @@ class PpoConfig(StageConfig):
     @model_validator(mode="after")
     def _check_iteration(self) -> Self:
         problems = {}
+        if self.lora is not None and self.lora.dropout > 0:
+            # at another path than `lora` itself, the message would name a key that is fine
+            problems["lora"] = (
+                f"expected dropout 0 for ppo, got {self.lora.dropout:g}: old and new log-probabilities must come from "
+                "the same network. Set `lora.dropout: 0`."
+            )
         if self.batch_rows % self.minibatches:
             problems["minibatches"] = (
                 f"expected a divisor of batch_rows ({self.batch_rows}), got {self.minibatches}. Change one of the two."

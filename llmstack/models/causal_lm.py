@@ -17,10 +17,10 @@ class CausalLM(nn.Cell):
 
     Args:
         config: the model's sizes; ``vocab_size`` must be set.
-        seed: of the initial weights.
+        seed: of the initial weights; None leaves them to be loaded.
     """
 
-    def __init__(self, config: ModelConfig, *, seed: int = 0) -> None:
+    def __init__(self, config: ModelConfig, *, seed: int | None = 0) -> None:
         super().__init__()
         self.config = config
         self.vocab_size = vocab_size_of(config)
@@ -30,7 +30,8 @@ class CausalLM(nn.Cell):
         self.head = LanguageHead(config.hidden_size, self.vocab_size, tied=tied)
         # A tied matrix was renamed when the head took it in; names are the structural ones again after this.
         self.update_parameters_name()
-        initialise(self, config, seed=seed)
+        if seed is not None:
+            initialise(self, config, seed=seed)
 
     def construct(self, tokens_BT: Tensor, positions_BT: Tensor, segments_BT: Tensor) -> Tensor:
         """Logits of the token after each position.

@@ -10,12 +10,13 @@ from mindspore import Tensor
 
 from llmstack.config.model import ModelConfig
 from llmstack.errors import UserError
+from llmstack.models.adapters import merged_arrays
 from llmstack.models.causal_lm import CausalLM
 from llmstack.models.families import EMBEDDING, LANGUAGE_HEAD, SCALAR_HEAD, Family
 from llmstack.models.hf_config import ModelKind, config_json, write_json
 from llmstack.models.scalar_model import ScalarModel
 from llmstack.models.tensor_files import STORED_BYTES, StoredTensor, stored_tensors, write_tensors
-from llmstack.models.weights import check_match, export_arrays
+from llmstack.models.weights import check_match
 from llmstack.registry import MODELS
 
 MAX_SHARD_BYTES = 5_000_000_000
@@ -23,12 +24,12 @@ MAX_SHARD_BYTES = 5_000_000_000
 _DERIVED_SUFFIX = ".rotary_emb.inv_freq"
 
 
-def build_causal(config: ModelConfig, *, seed: int) -> CausalLM:
+def build_causal(config: ModelConfig, *, seed: int | None) -> CausalLM:
     """The language model of a configuration, with initial weights.
 
     Args:
         config: family and sizes.
-        seed: of the initial weights.
+        seed: of the initial weights; None leaves them to be loaded.
 
     Raises:
         UserError: unknown family, or no vocabulary size.
@@ -36,12 +37,12 @@ def build_causal(config: ModelConfig, *, seed: int) -> CausalLM:
     return MODELS.get(config.family).causal(config, seed=seed)
 
 
-def build_scalar(config: ModelConfig, *, seed: int) -> ScalarModel:
+def build_scalar(config: ModelConfig, *, seed: int | None) -> ScalarModel:
     """The reward or value model of a configuration, with initial weights.
 
     Args:
         config: family and sizes.
-        seed: of the initial weights.
+        seed: of the initial weights; None leaves them to be loaded.
 
     Raises:
         UserError: unknown family, or no vocabulary size.
@@ -61,7 +62,7 @@ def save_model(
     """Write a folder that transformers loads: ``config.json``, weights, ``generation_config.json`` of a language model.
 
     Args:
-        model: what to write.
+        model: what to write; adapters are merged into the weights written.
         folder: made when missing; files of the same names are replaced.
         dtype: how weights are stored: ``float32``, ``float16`` or ``bfloat16``.
         eos_ids: every token that ends an answer.
@@ -76,7 +77,7 @@ def save_model(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     family: Family = MODELS.get(model.config.family)
-    arrays = export_arrays(model)
+    arrays = merged_arrays(model)
     stored: list[tuple[str, np.ndarray]] = []
     for weight in family.weight_maps(model.config):
         if weight.name in arrays:

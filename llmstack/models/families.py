@@ -70,12 +70,12 @@ class Family:
     absent: Mapping[str, Any] = field(default_factory=dict, repr=False)
     fixed: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
-    def causal(self, config: ModelConfig, *, seed: int) -> CausalLM:
+    def causal(self, config: ModelConfig, *, seed: int | None) -> CausalLM:
         """A language model with initial weights.
 
         Args:
             config: the model's sizes.
-            seed: of the initial weights.
+            seed: of the initial weights; None leaves them to be loaded.
 
         Raises:
             UserError: a feature the family does not have, or the vocabulary's size is not known.
@@ -85,12 +85,12 @@ class Family:
         self.check(config)
         return CausalLM(config, seed=seed)
 
-    def scalar(self, config: ModelConfig, *, seed: int) -> ScalarModel:
+    def scalar(self, config: ModelConfig, *, seed: int | None) -> ScalarModel:
         """A reward or value model with initial weights.
 
         Args:
             config: the model's sizes.
-            seed: of the initial weights.
+            seed: of the initial weights; None leaves them to be loaded.
 
         Raises:
             UserError: a feature the family does not have, or the vocabulary's size is not known.

@@ -15,16 +15,17 @@ class ScalarModel(nn.Cell):
 
     Args:
         config: the model's sizes; ``vocab_size`` must be set.
-        seed: of the initial weights.
+        seed: of the initial weights; None leaves them to be loaded.
     """
 
-    def __init__(self, config: ModelConfig, *, seed: int = 0) -> None:
+    def __init__(self, config: ModelConfig, *, seed: int | None = 0) -> None:
         super().__init__()
         self.config = config
         self.hidden_size = config.hidden_size
         self.trunk = Decoder(config)
         self.score = ScalarHead(config.hidden_size)
-        initialise(self, config, seed=seed)
+        if seed is not None:
+            initialise(self, config, seed=seed)
 
     def construct(self, tokens_BT: Tensor, positions_BT: Tensor, segments_BT: Tensor) -> Tensor:
         """A number for each position.

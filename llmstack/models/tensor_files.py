@@ -107,6 +107,11 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
     return found
 
 
+def tensors_of_file(path: Path) -> dict[str, StoredTensor]:
+    """Every tensor of one safetensors file by name."""
+    return {tensor.name: tensor for tensor in _tensors_of(path)}
+
+
 def write_tensors(arrays: Iterable[tuple[str, np.ndarray]], folder: Path, *, dtype: str, max_shard_bytes: int) -> None:
     """Write ``model.safetensors``, or numbered shards with an index when the tensors pass a size.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mindspore import Tensor, nn
@@ -47,13 +47,21 @@ class Updater:
             self._grad_step = GradStep(objective, optimizer.parameters)
             self._apply_step = ApplyStep(optimizer, self._grad_step.buffers, max_grad_norm=max_grad_norm)
 
-    def __call__(self, lr: float, inv_count: float, micro_batches: Sequence[Sequence[Tensor]]) -> UpdateReport:
+    def __call__(
+        self,
+        lr: float,
+        inv_count: float,
+        micro_batches: Sequence[Sequence[Tensor]],
+        *,
+        before_each: Callable[[int], None] | None = None,
+    ) -> UpdateReport:
         """Takes one optimizer step.
 
         Args:
             lr: learning rate of this step.
             inv_count: 1 over the count of all micro-batches together.
             micro_batches: ``accumulate`` tuples of the objective's inputs.
+            before_each: called with the number of each micro-batch, from 0, before it is computed.
 
         Returns:
             What the step did.
@@ -64,10 +72,15 @@ class Updater:
         if len(micro_batches) != self.accumulate:
             raise ValueError(f"micro_batches: expected {self.accumulate} of them, got {len(micro_batches)}.")
         rate, weight = Tensor(lr, mstype.float32), Tensor(inv_count, mstype.float32)
+        before_each = before_each or (lambda _: None)
         if self.accumulate == 1:
+            before_each(0)
             loss, norm, finite, *metrics = self._train_step(rate, weight, *micro_batches[0])
             return UpdateReport(_number(loss), _number(norm), bool(finite.asnumpy()), tuple(map(_number, metrics)))
-        outputs = [[_number(x) for x in self._grad_step(weight, *batch)] for batch in micro_batches]
+        outputs = []
+        for number, batch in enumerate(micro_batches):
+            before_each(number)
+            outputs.append([_number(x) for x in self._grad_step(weight, *batch)])
         loss_sum, *sums = (sum(column) for column in zip(*outputs, strict=True))
         norm, finite = self._apply_step(rate)
         return UpdateReport(loss_sum, _number(norm), bool(finite.asnumpy()), tuple(sums))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -16,12 +16,15 @@ from llmstack.data.records import Record
 from llmstack.data.tokenizer import Tokenizer
 from llmstack.engine.protocol import StageState, StepReport
 from llmstack.errors import UserError
+from llmstack.models.adapters import put_on_adapters, save_adapter
 from llmstack.models.causal_lm import CausalLM
 from llmstack.models.checkpoint_io import build_causal, build_scalar, load_weights, save_model
 from llmstack.models.hf_config import folder_kind, read_config
 from llmstack.models.scalar_model import ScalarModel
 from llmstack.registry import SOURCES
 from llmstack.runtime.seeds import rng
+
+TrainedModel = TypeVar("TrainedModel", CausalLM, ScalarModel)
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,7 @@ class Stage:
         raise NotImplementedError
 
     def save_final(self, folder: Path) -> None:
-        """Write the model folder the stage hands on.
+        """Write the model folder the stage hands on: whole weights, and with ``lora`` the adapter beside them.
 
         Args:
             folder: an existing empty folder.
@@ -147,6 +150,9 @@ class Stage:
         tokenizer = self.context.tokenizer
         save_model(self.final_model, folder, eos_ids=tokenizer.eos_ids, pad_id=tokenizer.pad_id)
         tokenizer.save(folder)
+        if self.config.lora is not None:
+            base = self.config.init_from and str(self.context.inputs[self.config.init_from])
+            save_adapter(self.final_model, folder / "adapter", self.config.lora, base=base)
 
     def records(self, source: Any) -> list[Record]:
         """Records of one of the stage's data options.
@@ -174,7 +180,7 @@ class Stage:
         if source is None:
             return build_causal(self.context.model, seed=self.context.derived_seed("weights", purpose))
         folder = self.context.inputs[source]
-        model = build_causal(self.fitting_config(folder), seed=0)
+        model = build_causal(self.fitting_config(folder), seed=None)
         load_weights(model, folder)
         return model
 
@@ -191,6 +197,17 @@ class Stage:
         folder = self.context.inputs[source]
         model = build_scalar(self.fitting_config(folder), seed=seed)
         load_weights(model, folder, trunk_only=folder_kind(folder) == "causal")
+        return model
+
+    def to_train(self, model: TrainedModel, purpose: str) -> TrainedModel:
+        """A model ready to be trained: as it is, or frozen with adapters on it when the stage has ``lora``.
+
+        Args:
+            model: the model.
+            purpose: what it is for; part of the seed of the adapters.
+        """
+        if self.config.lora is not None:
+            put_on_adapters(model, self.config.lora, seed=self.context.derived_seed("lora", purpose))
         return model
 
     def fitting_config(self, folder: Path) -> ModelConfig:

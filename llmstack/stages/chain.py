@@ -123,6 +123,8 @@ class Chain:
         inputs = {"tokenizer": self._tokenizer.fingerprint()}
         for source in model_refs(type(config), resolved):
             inputs[source] = self._fingerprints.get(source) or hash_files(Path(source))
+        if config.lora is not None and config.lora.adapter is not None:
+            inputs["lora.adapter"] = hash_files(Path(config.lora.adapter))
         for key, source in _sources(config):
             inputs[key] = SOURCES.get(source.source)(source, seed=self._config.seed).fingerprint()
         own = {"seed": self._config.seed, "model": self._model.model_dump(mode="json")}

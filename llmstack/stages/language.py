@@ -58,7 +58,7 @@ class LanguageStage(SingleModelStage):
 
     def build_models(self) -> None:
         """The model, random or from ``init_from``."""
-        self.model = self.language_model(self.config.init_from, "model")
+        self.model = self.to_train(self.language_model(self.config.init_from, "model"), "model")
 
     def build_loader(self) -> None:
         """Training rows and evaluation rows."""
@@ -75,6 +75,7 @@ class LanguageStage(SingleModelStage):
             self.model,
             self.config.optim,
             accumulate=self.config.accumulate,
+            noise_seed=self.context.derived_seed("dropout"),
         )
         self.scorer = TargetLogProbs(self.model)
         self._samples: list[dict[str, Any]] = []

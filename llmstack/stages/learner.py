@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from mindspore import Tensor, nn
+from mindspore import Parameter, Tensor, nn
+from mindspore import dtype as mstype
 
 from llmstack.config.optim import OptimConfig
 from llmstack.optim.schedules import learning_rate
@@ -21,10 +22,15 @@ class Learner:
         model: owns the parameters; all trainable ones are trained.
         optim: optimizer, clipping and schedule.
         accumulate: micro-batches of one optimizer step.
+        noise_seed: of the model's dropouts; each micro-batch has noise of its own, and the same after a resume.
     """
 
-    def __init__(self, objective: nn.Cell, model: nn.Cell, optim: OptimConfig, *, accumulate: int = 1) -> None:
+    def __init__(
+        self, objective: nn.Cell, model: nn.Cell, optim: OptimConfig, *, accumulate: int = 1, noise_seed: int = 0
+    ) -> None:
         self._optim = optim
+        self._dropout_seed: Parameter | None = getattr(model, "dropout_seed", None)
+        self._noise_seed = noise_seed
         self._optimizer = OPTIMIZERS.get(optim.name)(model.trainable_params(), optim)
         self._updater = Updater(objective, self._optimizer, max_grad_norm=optim.max_grad_norm, accumulate=accumulate)
         self.steps = 0
@@ -44,9 +50,18 @@ class Learner:
         # a resumed or repeated last step keeps the schedule's end
         self.lr = learning_rate(self._optim, min(self.steps + 1, total_steps), total_steps)
         tensors = [tuple(Tensor(array) for array in batch.values()) for batch in micro_batches]
-        report = self._updater(self.lr, 1.0 / max(count, 1.0), tensors)
+        report = self._updater(self.lr, 1.0 / max(count, 1.0), tensors, before_each=self._draw_noise)
+        self._set_dropout(0)
         self.steps += int(report.finite)
         return report
+
+    def _draw_noise(self, micro_batch: int) -> None:
+        drawn = np.random.default_rng((self._noise_seed, self.steps, micro_batch))
+        self._set_dropout(int(drawn.integers(1, 2**31)))
+
+    def _set_dropout(self, seed: int) -> None:
+        if self._dropout_seed is not None:
+            self._dropout_seed.set_data(Tensor(seed, mstype.int32))
 
     def state(self) -> dict[str, np.ndarray]:
         """Moments and step of the optimizer."""

@@ -27,7 +27,7 @@ class RewardStage(SingleModelStage):
 
     def build_models(self) -> None:
         """The scalar model, on the trunk of ``init_from``."""
-        self.model = self.scalar_model(self.config.init_from, "model")
+        self.model = self.to_train(self.scalar_model(self.config.init_from, "model"), "model")
 
     def build_loader(self) -> None:
         """Training and evaluation pairs."""
@@ -39,7 +39,13 @@ class RewardStage(SingleModelStage):
     def build_loss(self) -> None:
         """Pairwise loss, its optimizer and the Cell that scores."""
         objective = PairObjective(self.model, centering=self.config.centering)
-        self.learner = Learner(objective, self.model, self.config.optim, accumulate=self.config.accumulate)
+        self.learner = Learner(
+            objective,
+            self.model,
+            self.config.optim,
+            accumulate=self.config.accumulate,
+            noise_seed=self.context.derived_seed("dropout"),
+        )
         self.scorer = LastScores(self.model)
 
     def step(self, index: int) -> StepReport:

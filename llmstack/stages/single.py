@@ -22,9 +22,9 @@ class SingleModelStage(Stage):
     learner: Learner
 
     def state(self) -> StageState:
-        """Model, optimizer and data position."""
+        """What is trained of the model, optimizer and data position."""
         return StageState(
-            params=export_arrays(self.model),
+            params=export_arrays(self.model, trained_only=True),
             optimizer=self.learner.state(),
             trainer={"loader": self.loader.state()},
         )
@@ -35,7 +35,7 @@ class SingleModelStage(Stage):
         Args:
             state: what ``state()`` gave.
         """
-        import_arrays(self.model, state.params, source="checkpoint")
+        import_arrays(self.model, state.params, source="checkpoint", trained_only=True)
         self.learner.restore(state.optimizer)
         self.loader.restore(state.trainer["loader"])
 

@@ -16,7 +16,8 @@ from llmstack.errors import RunHalted
 from llmstack.generation.pool import GeneratorPool
 from llmstack.losses.ppo import PolicyLoss, ValueLoss
 from llmstack.models.causal_lm import CausalLM
-from llmstack.models.weights import export_arrays, import_arrays
+from llmstack.models.checkpoint_io import build_causal
+from llmstack.models.weights import export_arrays, import_arrays, share_parameters
 from llmstack.rl.kl import sequence_kl
 from llmstack.rl.kl_control import kl_controller
 from llmstack.rl.rewards_api import RewardBatch
@@ -44,8 +45,14 @@ class PpoStage(Stage):
         config = self.config
         path = f"stages.{self.context.name}"
         self.policy: CausalLM = self.language_model(config.init_from, "policy")
-        self.reference: CausalLM = self.language_model(config.reference, "reference")
-        self.critic = self.scalar_model(config.critic.init_from or config.init_from, "critic")
+        if config.lora is not None and config.reference == config.init_from:
+            self.reference = build_causal(self.policy.config, seed=None)
+            # the frozen weights under the adapters are the reference's
+            share_parameters(self.reference, self.policy)
+        else:
+            self.reference = self.language_model(config.reference, "reference")
+        self.to_train(self.policy, "policy")
+        self.critic = self.to_train(self.scalar_model(config.critic.init_from or config.init_from, "critic"), "critic")
         self.reward = make_reward(config.reward, self, f"{path}.reward")
         self.yardsticks = {
             name: make_reward(options, self, f"{path}.yardsticks.{name}") for name, options in config.yardsticks.items()
@@ -178,7 +185,11 @@ class PpoStage(Stage):
         """Policy, critic, both optimizers, data position and beta."""
         parts = {"policy": (self.policy, self.learner.policy), "critic": (self.critic, self.learner.critic)}
         return StageState(
-            params={f"{part}.{n}": a for part, (model, _) in parts.items() for n, a in export_arrays(model).items()},
+            params={
+                f"{part}.{name}": array
+                for part, (model, _) in parts.items()
+                for name, array in export_arrays(model, trained_only=True).items()
+            },
             optimizer={f"{part}.{n}": a for part, (_, learner) in parts.items() for n, a in learner.state().items()},
             trainer={"loader": self.loader.state(), "kl": self.kl.state()},
         )
@@ -190,7 +201,7 @@ class PpoStage(Stage):
             state: what ``state()`` gave.
         """
         for part, model in (("policy", self.policy), ("critic", self.critic)):
-            import_arrays(model, _part(state.params, part), source=f"checkpoint ({part})")
+            import_arrays(model, _part(state.params, part), source=f"checkpoint ({part})", trained_only=True)
         self.learner.policy.restore(_part(state.optimizer, "policy"))
         self.learner.critic.restore(_part(state.optimizer, "critic"))
         self.loader.restore(state.trainer["loader"])

@@ -1,0 +1,283 @@
+"""Low-rank adapters on a model: put on, merged into plain weights, and in and out of PEFT's folders."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mindspore import Parameter, Tensor, nn
+from safetensors.numpy import save_file
+
+from llmstack.config.lora import ALL_LINEAR, LoraConfig
+from llmstack.errors import UserError
+from llmstack.models.causal_lm import CausalLM
+from llmstack.models.families import SCALAR_HEAD, Family
+from llmstack.models.hf_config import read_json, write_json
+from llmstack.models.scalar_model import ScalarModel
+from llmstack.models.tensor_files import tensors_of_file
+from llmstack.models.weights import check_match, export_arrays
+from llmstack.nn.dropout import dropout_seed
+from llmstack.nn.lora import LoraLinear, LowRankUpdate, Projection
+from llmstack.registry import MODELS
+
+CONFIG_FILE = "adapter_config.json"
+WEIGHTS_FILE = "adapter_model.safetensors"
+_PREFIX = "base_model.model."
+_LAYERS = ("attention.qkv", "attention.out", "mlp.gate_up", "mlp.down")
+# (parameter of an update, its name in PEFT's files)
+_STORED = (("a", "lora_A.weight"), ("b", "lora_B.weight"), ("magnitude", "lora_magnitude_vector"))
+
+
+def put_on_adapters(model: CausalLM | ScalarModel, config: LoraConfig, *, seed: int) -> None:
+    """Freeze a model and give its projections low-rank updates that change nothing yet. A scalar head stays trained.
+
+    Args:
+        model: a plain model; its graphs must not have been compiled yet.
+        config: the adapters' options; with ``adapter`` the updates start from that folder's.
+        seed: of the first values.
+
+    Raises:
+        UserError: a target that names no projection, or a folder that does not fit.
+    """
+    maps = {weight.name: weight for weight in _family(model).weight_maps(model.config)}
+    wanted = _Targets(config.target_modules)
+    for name, parameter in model.parameters_and_names():
+        parameter.requires_grad = name == SCALAR_HEAD
+    model.dropout_seed = dropout_seed() if config.dropout > 0 else None
+    for index, block in enumerate(model.trunk.blocks):
+        for layer in _LAYERS:
+            weight = maps[f"trunk.blocks.{index}.{layer}.weight"]
+            projections = [
+                Projection(name := stored.removesuffix(".weight"), rows, wanted.match(name))
+                for stored, rows in zip(weight.stored, weight.rows, strict=True)
+            ]
+            if not any(projection.adapted for projection in projections):
+                continue
+            owner, _, attribute = layer.rpartition(".")
+            cell = block.attention if owner == "attention" else block.mlp
+            adapted = LoraLinear(
+                getattr(cell, attribute), projections, config, dropout_seed=model.dropout_seed, seed=seed
+            )
+            setattr(cell, attribute, adapted)
+    wanted.refuse_unused()
+    model.update_parameters_name()
+    for _, update, weight in updates(model):
+        if config.dora:
+            rows = np.linalg.norm(weight.astype(np.float64), axis=1).astype(np.float32)
+            update.magnitude.set_data(Tensor(rows))
+    if config.adapter is not None:
+        load_adapter(model, Path(config.adapter))
+
+
+class _Targets:
+    """Names and patterns of projections, and which of them have matched anything."""
+
+    def __init__(self, targets: tuple[str, ...]) -> None:
+        self._targets, self._used, self._seen = targets, set[str](), dict[str, None]()
+
+    def match(self, name: str) -> bool:
+        last = name.rpartition(".")[2]
+        self._seen[last] = None
+        hits = {t for t in self._targets if t in (ALL_LINEAR, last) or fnmatch.fnmatchcase(name, t)}
+        self._used |= hits
+        return bool(hits)
+
+    def refuse_unused(self) -> None:
+        for target in self._targets:
+            if target not in self._used:
+                raise UserError(
+                    f"lora.target_modules: expected {ALL_LINEAR}, one of {', '.join(self._seen)} or a pattern of full "
+                    f"names like *.layers.0.mlp.*, got {target!r}, which names no projection. Correct it."
+                )
+
+
+def has_adapters(model: nn.Cell) -> bool:
+    """Whether a model carries updates.
+
+    Args:
+        model: any Cell.
+    """
+    return any(isinstance(cell, LoraLinear) for _, cell in model.cells_and_names())
+
+
+def updates(model: nn.Cell) -> Iterator[tuple[str, LowRankUpdate, np.ndarray]]:
+    """Every update of a model with the frozen weight it belongs to.
+
+    Args:
+        model: a model with adapters.
+
+    Yields:
+        ``(name, update, weight)``: the projection's full Hugging Face name, the Cell, and (O, I) float32, a copy.
+    """
+    for _, cell in model.cells_and_names():
+        if not isinstance(cell, LoraLinear):
+            continue
+        weights = np.split(np.array(cell.weight.asnumpy()), np.cumsum(cell.rows)[:-1])
+        adapted = iter(cell.updates)
+        for projection, weight in zip(cell.projections, weights, strict=True):
+            if projection.adapted:
+                yield projection.name, next(adapted), weight
+
+
+def merged_arrays(model: CausalLM | ScalarModel) -> dict[str, np.ndarray]:
+    """The parameters of the plain model that computes the same, by structural name. The model itself stays as it is.
+
+    W + factor B A, its rows brought to their own lengths where they have them; in float64, rounded once.
+
+    Args:
+        model: with or without adapters.
+    """
+    maps = {stored: weight for weight in _family(model).weight_maps(model.config) for stored in weight.stored}
+    arrays = {name: array for name, array in export_arrays(model).items() if name in {m.name for m in maps.values()}}
+    for name, update, weight in updates(model):
+        target = maps[f"{name}.weight"]
+        first = sum(target.rows[: target.stored.index(f"{name}.weight")])
+        arrays[target.name][first : first + len(weight)] = merged_weight(update, weight)
+    return arrays
+
+
+def merged_weight(update: LowRankUpdate, weight_OI: np.ndarray) -> np.ndarray:
+    """One projection's weight with its update.
+
+    Args:
+        update: the update.
+        weight_OI: (O, I) float32, the frozen weight.
+
+    Returns:
+        (O, I) float32.
+    """
+    a, b = update.a.asnumpy().astype(np.float64), update.b.asnumpy().astype(np.float64)
+    merged = weight_OI + update.scaling * (b @ a)
+    if update.has_magnitude:
+        merged *= (update.magnitude.asnumpy() / np.linalg.norm(merged, axis=1))[:, None]
+    return merged.astype(np.float32)
+
+
+def save_adapter(model: CausalLM | ScalarModel, folder: str | Path, config: LoraConfig, *, base: str | None) -> None:
+    """Write a folder that ``peft`` loads.
+
+    Args:
+        model: with adapters.
+        folder: made when missing.
+        config: the adapters' options.
+        base: where the frozen model is found; None when nobody knows.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [name for name, _, _ in updates(model)]
+    scalar = isinstance(model, ScalarModel)
+    values: dict[str, Any] = {
+        "peft_type": "LORA",
+        "task_type": "SEQ_CLS" if scalar else "CAUSAL_LM",
+        "base_model_name_or_path": base,
+        "r": config.rank,
+        "lora_alpha": config.alpha,
+        "lora_dropout": config.dropout,
+        "use_rslora": config.rslora,
+        "use_dora": config.dora,
+        "target_modules": _shortest(names, model),
+        "modules_to_save": ["score"] if scalar else None,
+        "bias": "none",
+        "fan_in_fan_out": False,
+        "inference_mode": True,
+        "init_lora_weights": True,
+    }
+    write_json(folder / CONFIG_FILE, values)
+    arrays = {name: np.array(parameter.asnumpy()) for name, parameter in _stored(model).items()}
+    save_file(arrays, folder / WEIGHTS_FILE, {"format": "pt"})
+
+
+def load_adapter(model: CausalLM | ScalarModel, folder: Path) -> None:
+    """Set a model's updates from a PEFT folder; names and shapes must fit exactly.
+
+    Args:
+        model: with adapters.
+        folder: a PEFT adapter folder.
+
+    Raises:
+        UserError: no adapter there, or one that does not fit.
+    """
+    tensors = tensors_of_file(folder / WEIGHTS_FILE)
+    stored = _stored(model)
+    check_match(
+        {name: tuple(parameter.shape) for name, parameter in stored.items()},
+        {name: tensor.shape for name, tensor in tensors.items()},
+        source=str(folder),
+    )
+    for name, parameter in stored.items():
+        parameter.set_data(Tensor(np.ascontiguousarray(tensors[name].read())))
+
+
+def read_adapter_config(folder: str | Path) -> LoraConfig:
+    """The options of a PEFT adapter folder.
+
+    Args:
+        folder: holds ``adapter_config.json``.
+
+    Raises:
+        UserError: it is no LoRA adapter, or uses an option that is not implemented.
+    """
+    path = Path(folder) / CONFIG_FILE
+    values = read_json(path)
+    plain: dict[str, tuple[Any, ...]] = {
+        "peft_type": ("LORA",),
+        "bias": ("none",),
+        "fan_in_fan_out": (False,),
+        "modules_to_save": (None, [], ["score"], ["classifier", "score"]),
+        "layers_to_transform": (None,),
+        "layers_pattern": (None,),
+        "rank_pattern": (None, {}),
+        "alpha_pattern": (None, {}),
+        "exclude_modules": (None, []),
+        "target_parameters": (None, []),
+        "trainable_token_indices": (None,),
+        "megatron_config": (None,),
+    }
+    for key, allowed in plain.items():
+        if values.get(key, allowed[0]) not in allowed:
+            raise UserError(
+                f"{path}: {key}: expected {allowed[0]!r}, the only value implemented, got {values[key]!r}. "
+                "Merge the adapter into its model and use that."
+            )
+    targets = values.get("target_modules") or ()
+    if not isinstance(values.get("r"), int) or not targets:
+        raise UserError(f"{path}: expected r and target_modules, got neither or one. Export the adapter again.")
+    return LoraConfig(
+        rank=values["r"],
+        alpha=float(values.get("lora_alpha", 8)),
+        dropout=float(values.get("lora_dropout", 0.0)),
+        target_modules=(targets,) if isinstance(targets, str) else tuple(targets),
+        rslora=bool(values.get("use_rslora", False)),
+        dora=bool(values.get("use_dora", False)),
+        adapter=str(folder),
+    )
+
+
+def _stored(model: CausalLM | ScalarModel) -> dict[str, Parameter]:
+    """PEFT's names and our parameters of everything an adapter folder holds."""
+    found = {}
+    for name, update, _ in updates(model):
+        for attribute, suffix in _STORED:
+            if attribute != "magnitude" or update.has_magnitude:
+                found[f"{_PREFIX}{name}.{suffix}"] = getattr(update, attribute)
+    if isinstance(model, ScalarModel):
+        found[f"{_PREFIX}{SCALAR_HEAD}"] = model.score.weight
+    return found
+
+
+def _shortest(names: list[str], model: CausalLM | ScalarModel) -> list[str]:
+    """The last words of the names when those mean exactly the same projections, else the full names."""
+    counts: dict[str, int] = {}
+    for name in names:
+        last = name.rpartition(".")[2]
+        counts[last] = counts.get(last, 0) + 1
+    if set(counts.values()) == {model.config.num_hidden_layers}:
+        return sorted(counts)
+    return sorted(names)
+
+
+def _family(model: CausalLM | ScalarModel) -> Family:
+    return MODELS.get(model.config.family)

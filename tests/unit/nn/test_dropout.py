@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mindspore import Tensor
+from mindspore import dtype as mstype
+
+from llmstack.nn.dropout import SeededDropout, dropout_seed
+from tests.helpers.cells import run
+from tests.tolerances import STANDARD_ERRORS
+
+RATE, SHAPE = 0.3, (64, 50)
+
+
+def murmur3_finaliser(bits):
+    """Appleby 2011: ``h ^= h >> 16; h *= 85ebca6b; h ^= h >> 13; h *= c2b2ae35; h ^= h >> 16`` on 32 bits."""
+    bits = bits.astype(np.uint32)
+    bits ^= bits >> np.uint32(16)
+    bits *= np.uint32(0x85EBCA6B)
+    bits ^= bits >> np.uint32(13)
+    bits *= np.uint32(0xC2B2AE35)
+    return bits ^ (bits >> np.uint32(16))
+
+
+@pytest.fixture(scope="module")
+def dropped():
+    """What is left of ones by seed; all from one graph."""
+    seed = dropout_seed()
+    cell = SeededDropout(RATE, 0xF0000001, seed)
+    found = {}
+    for number in (0, 1, 2, 1_000_000_007, 1):
+        seed.set_data(Tensor(number, mstype.int32))
+        found.setdefault(number, []).append(run(cell, np.ones(SHAPE)))
+    return found
+
+
+def test_seed_0_is_off(dropped):
+    np.testing.assert_array_equal(dropped[0][0], 1.0)
+
+
+def test_what_is_kept_follows_from_place_seed_and_salt(dropped):
+    place = murmur3_finaliser(np.arange(np.prod(SHAPE)))
+    for number in (1, 2, 1_000_000_007):
+        own = murmur3_finaliser(np.array([(number + 0xF0000001) % 2**32], np.uint64).astype(np.uint32))
+        bits = murmur3_finaliser(place ^ own) & np.uint32(0x7FFFFFFF)
+        kept = (bits >= round(RATE * 2**31)).reshape(SHAPE)
+        np.testing.assert_array_equal(dropped[number][0] > 0, kept)
+
+
+def test_the_same_seed_drops_the_same(dropped):
+    first, again = dropped[1]
+    np.testing.assert_array_equal(first, again)
+
+
+def test_share_scale_and_independence(dropped):
+    error = STANDARD_ERRORS * np.sqrt(RATE * (1 - RATE) / np.prod(SHAPE))
+    one, other = dropped[1][0], dropped[2][0]
+    for values in (one, other):
+        assert set(np.unique(values)) == {np.float32(0), np.float32(1 / (1 - RATE))}
+        assert abs((values == 0).mean() - RATE) < error
+    both = ((one == 0) & (other == 0)).mean()
+    assert abs(both - RATE**2) < STANDARD_ERRORS * np.sqrt(RATE**2 / np.prod(SHAPE))
