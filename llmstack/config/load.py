@@ -14,7 +14,7 @@ from llmstack.config.checks import check
 from llmstack.config.compose import compose_recipe
 from llmstack.config.paths import display, find_recipe
 from llmstack.config.problems import problems_of
-from llmstack.config.provenance import DEFAULT, Origins
+from llmstack.config.provenance import DEFAULT, INHERITED, Origins
 from llmstack.config.recipe import RecipeConfig
 from llmstack.errors import ConfigError, Problem, UserError
 from llmstack.plugins import load_plugins
@@ -56,10 +56,12 @@ def load_recipe(recipe: str, overrides: Sequence[str] = ()) -> LoadedRecipe:
     tree, origins = composed.tree, composed.origins
     problems = [*composed.problems, *_load_plugins(tree, path, origins)]
     _inherit_optim(tree, origins)
+    _inherit_model(tree, origins)
     config, found = _decode(tree, origins)
     failed = {problem.path for problem in problems}
     problems += [problem for problem in found if problem.path not in failed]
     problems += check(tree, origins)
+    problems = _once(problems, "model.from")
     if problems or config is None:
         raise ConfigError([replace(problem, where=problem.where or display(path)) for problem in problems])
     resolved = config.model_dump(mode="json", by_alias=True)
@@ -91,6 +93,23 @@ def _inherit_optim(tree: Mapping[str, Any], origins: Origins) -> None:
             _fill(stage["optim"], shared, f"stages.{name}.optim", "optim", origins)
 
 
+def _inherit_model(tree: dict[str, Any], origins: Origins) -> None:
+    """Lets stages without ``init_from``, and a recipe without ``tokenizer``, take those of ``model.from``."""
+    model, stages = tree.get("model"), tree.get("stages")
+    if not isinstance(model, dict) or (model and "from" not in model):
+        return
+    # a recipe that leaves the folder to the command line has no key here until it is given
+    folder = model.get("from", "")
+    if "tokenizer" not in tree:
+        tree["tokenizer"] = {"kind": "folder", "path": folder}
+        for key in ("kind", "path"):
+            origins.inherit(f"tokenizer.{key}", "model.from")
+    for name, stage in stages.items() if isinstance(stages, dict) else ():
+        if isinstance(stage, dict) and stage.get("init_from") is None:
+            stage["init_from"] = folder
+            origins.inherit(f"stages.{name}.init_from", "model.from")
+
+
 def _fill(own: dict[str, Any], shared: dict[str, Any], path: str, source: str, origins: Origins) -> None:
     for key, value in shared.items():
         below, above = f"{path}.{key}", f"{source}.{key}"
@@ -118,6 +137,13 @@ def _without_inherited(problems: list[Problem], origins: Origins) -> list[Proble
         return inside and f"optim{rest}" in paths and not origins.sets(problem.path)
 
     return [problem for problem in problems if not repeats(problem)]
+
+
+def _once(problems: list[Problem], path: str) -> list[Problem]:
+    """Leaves out what is wrong only because a value was taken over from a path that has a problem itself."""
+    if all(problem.path != path for problem in problems):
+        return problems
+    return [problem for problem in problems if problem.where != INHERITED + path]
 
 
 def _leaf_origins(value: Any, origins: Origins, path: str = "", inside: str = DEFAULT) -> dict[str, str]:

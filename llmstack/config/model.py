@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from llmstack.config.base import Strict, reject
+from llmstack.config.markers import Folder
 from llmstack.config.named import NameIn
 from llmstack.errors import UserError
 from llmstack.registry import MODELS
@@ -115,6 +116,13 @@ class ModelConfig(Strict):
                 },
             )
         return self
+
+
+class ModelFolderConfig(Strict):
+    """A model somebody has trained already."""
+
+    from_: Folder = Field(alias="from")
+    """A Hugging Face model folder; its tokenizer serves too, and stages without ``init_from`` start from its weights."""
 
 
 def vocab_size_of(config: ModelConfig) -> int:

@@ -84,6 +84,36 @@ class Registered:
 
 
 @dataclass(frozen=True)
+class IfKey:
+    """Marks options that are of another class when they have a certain key: ``Annotated[Base, IfKey("from", Other)]``.
+
+    Attributes:
+        key: the key that tells.
+        other: the class of options with it.
+    """
+
+    key: str
+    other: type[BaseModel]
+
+    def model(self, value: Any, base: type[BaseModel]) -> type[BaseModel]:
+        """The class of these options; the other one when nothing is in them, because its key may be left open."""
+        return self.other if isinstance(value, Mapping) and (self.key in value or not value) else base
+
+    def __get_pydantic_core_schema__(self, source: type[BaseModel], handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Decodes with the class the key tells; a decoded instance passes."""
+
+        def decode(value: Any) -> Any:
+            if isinstance(value, (source, self.other)):
+                return value
+            return self.model(value, source).model_validate(value)
+
+        def json_schema(_schema: Any, js: GetJsonSchemaHandler) -> JsonSchemaValue:
+            return {"anyOf": [js(kind.__pydantic_core_schema__) for kind in (source, self.other)]}
+
+        return core_schema.no_info_plain_validator_function(decode, metadata={"pydantic_js_functions": [json_schema]})
+
+
+@dataclass(frozen=True)
 class NameIn:
     """Marks a text that must be a registered name: ``Annotated[str, NameIn(MODELS)]``.
 

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from llmstack.config.base import Strict
 from llmstack.config.data import TokenizerConfig
-from llmstack.config.model import ModelConfig
-from llmstack.config.named import Registered
+from llmstack.config.model import ModelConfig, ModelFolderConfig
+from llmstack.config.named import IfKey, Registered
 from llmstack.config.optim import OptimConfig
 from llmstack.config.stages import StageConfig
 from llmstack.registry import STAGES
@@ -44,8 +44,8 @@ class RecipeConfig(Strict):
     """Where the run's files go; a relative path counts from the working directory."""
     plugins: tuple[str, ...] = ()
     """Python modules that register own stages, models, rewards, sources, optimizers or schedules."""
-    model: ModelConfig
-    """Architecture of every model of the chain."""
+    model: Annotated[ModelConfig, IfKey("from", ModelFolderConfig)]
+    """Architecture of every model of the chain, or ``from``: the folder of a trained model."""
     tokenizer: TokenizerConfig
     """Tokenizer of every model of the chain."""
     optim: OptimConfig

@@ -34,6 +34,11 @@ class StageConfig(Strict):
     produces: ClassVar[Produces] = "language_model"
     """What a later stage finds when it names this one."""
 
+    @property
+    def longest_row(self) -> int:
+        """Tokens of the longest row a model of the stage reads; 0 when the stage does not say."""
+        return 0
+
     kind: Annotated[str, NameIn(STAGES)]
     """Name in the stage registry."""
     init_from: LanguageModelRef | None = None
@@ -75,6 +80,12 @@ class RowStageConfig(StageConfig):
 
     seq_len: int = Field(gt=1)
     """Tokens T in a row."""
+
+    @property
+    def longest_row(self) -> int:
+        """T."""
+        return self.seq_len
+
     z_loss: float = Field(default=0.0, ge=0)
     """Weight of the squared log-partition term."""
     eval_batches: int = Field(gt=0)
@@ -101,6 +112,12 @@ class RewardConfig(StageConfig):
 
     seq_len: int = Field(gt=1)
     """Longest prompt and answer together, in tokens."""
+
+    @property
+    def longest_row(self) -> int:
+        """The longest pair."""
+        return self.seq_len
+
     centering: float = Field(default=0.0, ge=0)
     """Weight of (score_chosen + score_rejected)^2, which keeps scores near zero."""
     eval_batches: int = Field(gt=0)
@@ -178,6 +195,11 @@ class PpoConfig(StageConfig):
 
     ``batch_rows`` is the rollouts of one iteration; a step is an iteration.
     """
+
+    @property
+    def longest_row(self) -> int:
+        """The longest prompt with the longest answer."""
+        return self.prompt_buckets[-1] + self.response_len
 
     reward: AnyReward
     """What scores an answer."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from llmstack.config.named import Registered
+from llmstack.config.named import IfKey, Registered
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,8 @@ def _unwrap(annotation: Any, value: Any) -> tuple[Any, tuple[Any, ...]]:
             name = value.get(mark.key)
             if isinstance(name, str) and name in mark.registry:
                 return mark.model(name, annotation), marks
+        if isinstance(mark, IfKey):
+            return mark.model(value, annotation), marks
     return annotation, marks
 
 

@@ -217,9 +217,15 @@ class Stage:
             folder: a model folder.
 
         Raises:
-            UserError: its vocabulary is smaller than the tokenizer's.
+            UserError: its vocabulary is smaller than the tokenizer's, or its context shorter than the stage's rows.
         """
         config = read_config(folder)
+        longest = self.config.longest_row
+        if longest > config.max_position_embeddings:
+            raise UserError(
+                f"stages.{self.context.name}: expected rows of at most {config.max_position_embeddings} tokens (the "
+                f"context of {folder}), got {longest}. Shorten seq_len, or prompt_buckets and response_len."
+            )
         size = self.context.tokenizer.vocab_size
         if config.vocab_size is None or config.vocab_size < size:
             raise UserError(

@@ -11,7 +11,7 @@ from typing import Any
 from llmstack.config.data import SourceConfig
 from llmstack.config.load import LoadedRecipe
 from llmstack.config.markers import ModelRef
-from llmstack.config.model import ModelConfig
+from llmstack.config.model import ModelConfig, ModelFolderConfig
 from llmstack.config.recipe import RecipeConfig
 from llmstack.config.stages import StageConfig
 from llmstack.config.walk import visit
@@ -20,6 +20,7 @@ from llmstack.engine.fingerprint import StageIdentity, code_version, hash_files
 from llmstack.engine.run_folder import RunFolder
 from llmstack.engine.stage_folder import StageFolder
 from llmstack.errors import UserError
+from llmstack.models.hf_config import read_config
 from llmstack.registry import MODELS, OPTIMIZERS, REWARDS, SCHEDULES, SOURCES, STAGES
 from llmstack.runtime import device
 from llmstack.runtime.logging import get_logger, setup_logging
@@ -74,7 +75,7 @@ class Chain:
         self._config: RecipeConfig = loaded.config
         self._resolved, self._run, self._tokenizer = loaded.resolved, run, tokenizer
         self._fingerprints: dict[str, str] = {}
-        self._model = sized_model(loaded.config.model, tokenizer)
+        self._model = sized_model(_sizes(loaded.config), tokenizer)
 
     def run_stage(self, name: str, *, fresh: bool) -> None:
         """Run one stage unless its finished result still fits.
@@ -149,6 +150,10 @@ def sized_model(config: ModelConfig, tokenizer: Tokenizer) -> ModelConfig:
             "Write null to take the tokenizer's."
         )
     return config
+
+
+def _sizes(config: RecipeConfig) -> ModelConfig:
+    return read_config(config.model.from_) if isinstance(config.model, ModelFolderConfig) else config.model
 
 
 def model_refs(kind: type[StageConfig], resolved: Mapping[str, Any]) -> list[str]:

@@ -14,11 +14,20 @@ from tests.meta.source import ROOT
 
 RECIPES = sorted((ROOT / "recipes").rglob("*.yaml"))
 GROUPS = sorted((ROOT / "configs").rglob("*.yaml"))
-NUM_RECIPES = 1
-NUM_GROUPS = 9
+NUM_RECIPES = 2
+NUM_GROUPS = 14
 BASE = ROOT / "configs" / "recipe.yaml"
 CARRIER = "quickstart"
 """The recipe into which each group is put to be decoded."""
+
+HERE = ROOT / "tests" / "meta" / "model_folder"
+LEFT_OPEN = {
+    "smollm2_gsm8k": [
+        f"model.from={HERE}",
+        *(f"stages.sft.{data}.path={Path(__file__)}" for data in ("data", "eval_data")),
+    ]
+}
+"""What a recipe leaves to the command line."""
 
 
 def test_none_is_overlooked():
@@ -30,7 +39,7 @@ def test_none_is_overlooked():
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_each_recipe_decodes(path):
-    loaded = load_recipe(str(path))
+    loaded = load_recipe(str(path), LEFT_OPEN.get(path.stem, []))
     assert loaded.config.name == path.stem
     assert loaded.path == path
 
@@ -51,6 +60,8 @@ def test_each_group_decodes(path, monkeypatch):
 def choose(path: Path) -> tuple[list[str], str]:
     """The overrides that put a group's option into the carrier, and the path at which it arrives."""
     group = path.parent.name
+    if group == "lora":
+        return [f"+lora@stages.sft={path.stem}"], "stages.sft."
     if group != "stage":
         return [f"{group}={path.stem}"], f"{group}."
     kind = yaml.safe_load(path.read_text(encoding="utf-8"))["kind"]

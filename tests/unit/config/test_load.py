@@ -228,3 +228,18 @@ def test_a_plugin_that_cannot_be_imported_is_named_with_its_line(write, problems
 
 def test_the_path_is_that_of_the_recipe(write):
     assert load_recipe(write()).path == Path("mine.yaml").resolve()
+
+
+def test_a_models_folder_brings_tokenizer_and_first_weights(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lm").mkdir()
+    (tmp_path / "lm" / "config.json").write_text("{}")
+    (tmp_path / "rows.jsonl").write_text("{}\n")
+    paths = [f"stages.sft.{data}.path=rows.jsonl" for data in ("data", "eval_data")]
+    loaded = load_recipe("smollm2_gsm8k", ["model.from=lm", *paths])
+    assert loaded.config.stages["sft"].init_from == "lm" and loaded.config.tokenizer.path == "lm"
+    assert loaded.origins["stages.sft.init_from"] == "inherited from model.from"
+    with pytest.raises(ConfigError) as error:
+        load_recipe("smollm2_gsm8k", paths)
+    # what was taken over from the missing folder is no problem of its own
+    assert [problem.path for problem in error.value.problems] == ["model.from"]

@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from llmstack.config.base import Strict
-from llmstack.config.named import NameIn, Registered
+from llmstack.config.named import IfKey, NameIn, Registered
 from llmstack.registry import Registry
 
 
@@ -88,3 +88,24 @@ def test_the_json_schema_follows_the_registry():
     assert rule["if"]["properties"] == {"kind": {"const": "dog"}}
     assert set(rule["then"]["properties"]) == {"kind", "barks"}
     assert TypeAdapter(Annotated[str, NameIn(registry)]).json_schema()["enum"] == ["dog"]
+
+
+class Adopted(Strict):
+    home: str
+
+
+EITHER = TypeAdapter(Annotated[Dog, IfKey("home", Adopted)])
+
+
+def test_a_key_picks_the_class():
+    assert EITHER.validate_python({"kind": "dog", "barks": 2}) == Dog(kind="dog", barks=2)
+    assert EITHER.validate_python({"home": "here"}) == Adopted(home="here")
+    with pytest.raises(ValidationError, match="home"):
+        EITHER.validate_python({})
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        EITHER.validate_python({"home": "here", "barks": 2})
+
+
+def test_both_classes_are_in_the_schema():
+    titles = {part.get("title") for part in EITHER.json_schema()["anyOf"]}
+    assert titles == {"Dog", "Adopted"}

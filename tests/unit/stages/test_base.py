@@ -11,7 +11,7 @@ from tests.helpers import stages as tiny
 
 
 def stage(inputs=None):
-    return Stage(RewardConfig.model_construct(batch_rows=2), tiny.context(inputs))
+    return Stage(RewardConfig.model_construct(batch_rows=2, seq_len=16, lora=None), tiny.context(inputs))
 
 
 def test_generators_belong_to_a_stage_and_a_purpose():
@@ -42,6 +42,13 @@ def test_a_scalar_model_takes_the_trunk_of_a_language_model_or_all_of_a_scalar_o
         export_arrays(made.scalar_model("rm", "critic"))["score.weight"],
         export_arrays(made.scalar_model("rm", "other"))["score.weight"],
     )
+
+
+def test_rows_longer_than_the_models_context_are_refused(tmp_path):
+    made = stage({"lm": tiny.causal_folder(tmp_path / "lm")})
+    made.config = RewardConfig.model_construct(batch_rows=2, seq_len=65)
+    with pytest.raises(UserError, match=r"stages.stage: expected rows of at most 64 tokens .* got 65"):
+        made.language_model("lm", "model")
 
 
 def test_a_vocabulary_smaller_than_the_tokenizers_is_refused(tmp_path):
