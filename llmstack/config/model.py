@@ -122,7 +122,7 @@ class ModelFolderConfig(Strict):
     """A model somebody has trained already."""
 
     from_: Folder = Field(alias="from")
-    """A Hugging Face model folder; its tokenizer serves too, and stages without ``init_from`` start from its weights."""
+    """A Hugging Face model folder; its tokenizer serves too, stages without ``init_from`` start from its weights."""
 
 
 def vocab_size_of(config: ModelConfig) -> int:

@@ -9,6 +9,7 @@ import yaml
 
 from llmstack.config.load import load_recipe
 from llmstack.config.quantity import Quantity
+from llmstack.errors import ConfigError
 from tests.unit.config.conftest import SHORT, assert_refused
 
 
