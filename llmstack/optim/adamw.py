@@ -104,8 +104,8 @@ class AdamW(nn.Cell):
         self.last_row = len(table) - 1
         self.eps = config.eps
         self.weight_decay = config.weight_decay
-        self.update = adam_update(config.betas)
-        self.one = Tensor(1.0, mstype.float32)
+        decayed = [decay > 0.0 for decay in self.decays]
+        self.update = adam_update(config.betas, self.parameters, self.moments1, self.moments2, decayed)
         self.assign = ops.Assign()
         self.minimum = ops.Minimum()
         self.cast = ops.Cast()
@@ -125,12 +125,8 @@ class AdamW(nn.Cell):
         step = self.step + self.cast(finite, mstype.int32)
         self.assign(self.step, step)
         correction = self.corrections[self.minimum(step, self.last_row)]
-        rate, eps = lr * correction[0], self.eps * correction[1]
-        plain = self.update.prepare(finite, scale, rate, eps, self.one)
-        decayed = self.update.prepare(finite, scale, rate, eps, 1.0 - lr * self.weight_decay)
-        for i in range(len(self.parameters)):
-            factors = decayed if self.decays[i] > 0.0 else plain
-            self.update(self.parameters[i], self.moments1[i], self.moments2[i], grads[i], factors)
+        factors = (scale, lr * correction[0], self.eps * correction[1], 1.0 - lr * self.weight_decay)
+        self.update(grads, finite, factors)
         return step
 
     def decayed_names(self) -> tuple[str, ...]:

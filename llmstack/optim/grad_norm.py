@@ -21,7 +21,4 @@ class GlobalNorm(nn.Cell):
         Returns:
             The norm, float32 (); inf or nan when a gradient holds one or a square overflows.
         """
-        total = 0.0
-        for grad in grads:
-            total = total + self.sum_of_squares(grad)
-        return ops.sqrt(ops.reshape(total, ()))
+        return ops.sqrt(ops.reshape(self.sum_of_squares(grads), ()))

@@ -5,21 +5,34 @@ The counterpart of :mod:`llmstack.nn.kernels`: compiled kernels on a CPU that ha
 
 from __future__ import annotations
 
-from mindspore import nn
+from collections.abc import Sequence
+
+from mindspore import ParameterTuple, nn
 
 from llmstack.nn import kernels
 from llmstack.optim import composed, native
 
 
 def sum_of_squares() -> nn.Cell:
-    """A Cell ``grad -> (1,)``, the sum of its squares."""
+    """A Cell ``grads -> (1,)``, the sum of all their squares."""
     return native.NativeSumOfSquares() if kernels.has_native() else composed.ComposedSumOfSquares()
 
 
-def adam_update(betas: tuple[float, float]) -> nn.Cell:
-    """One parameter's step: ``prepare(take, scale, rate, eps, keep)``, then ``(param, m, v, grad, factors)``.
+def adam_update(
+    betas: tuple[float, float],
+    parameters: ParameterTuple,
+    moments1: ParameterTuple,
+    moments2: ParameterTuple,
+    decayed: Sequence[bool],
+) -> nn.Cell:
+    """A Cell ``(grads, take, factors)`` that updates all parameters and moments.
 
     Args:
         betas: decay rates of the two moments.
+        parameters: float32, trained.
+        moments1: of their shapes.
+        moments2: of their shapes.
+        decayed: for each parameter, whether its weight decays.
     """
-    return native.NativeAdamUpdate(betas) if kernels.has_native() else composed.ComposedAdamUpdate(betas)
+    update = native.NativeAdamUpdate if kernels.has_native() else composed.ComposedAdamUpdate
+    return update(betas, parameters, moments1, moments2, decayed)

@@ -1,73 +1,78 @@
 """The operations of an optimizer step as compiled CPU kernels, with the interfaces of :mod:`llmstack.optim.composed`.
 
-A step is bound by memory: the clip, the decay, both moments and the weight are one pass instead of six.
+A step is bound by memory: the clip, the decay, both moments and the weight are one pass instead of six. All parameters
+are one operator: the time a graph takes to compile grows with the square of the operators that write.
 """
 
 from __future__ import annotations
 
-from mindspore import Parameter, Tensor, nn, ops
+from collections.abc import Sequence
+
+import numpy as np
+from mindspore import ParameterTuple, Tensor, nn, ops
 from mindspore import dtype as mstype
 
 from llmstack.nn.native.custom import kernel, writing_kernel
 
 
 class NativeSumOfSquares(nn.Cell):
-    """``sum(g^2)``, in float32 within pieces of 16384 numbers and in float64 over them."""
+    """``sum_i sum(g_i^2)``, in float32 within pieces of 16384 numbers and in float64 over them."""
 
     def __init__(self) -> None:
         super().__init__(auto_prefix=False)
-        self.kernel = kernel("sum_of_squares", lambda grad: (1,), lambda grad: grad)
+        self.kernel = kernel("sum_of_squares", lambda *_: (1,), lambda grad, *_: grad)
 
-    def construct(self, grad: Tensor) -> Tensor:
+    def construct(self, grads: tuple[Tensor, ...]) -> Tensor:
         """Sum.
 
         Args:
-            grad: float32 of any shape.
+            grads: float32 of any shapes.
 
         Returns:
             (1,) float32.
         """
-        return self.kernel(grad)
+        return self.kernel(*grads)
 
 
 class NativeAdamUpdate(nn.Cell):
-    """AdamW of one parameter in one pass over it.
+    """AdamW of a list of parameters in one pass over each.
 
     Args:
         betas: decay rates of the two moments.
+        parameters: float32, trained.
+        moments1: of their shapes.
+        moments2: of their shapes.
+        decayed: for each parameter, whether its weight decays.
     """
 
-    def __init__(self, betas: tuple[float, float]) -> None:
+    def __init__(
+        self,
+        betas: tuple[float, float],
+        parameters: ParameterTuple,
+        moments1: ParameterTuple,
+        moments2: ParameterTuple,
+        decayed: Sequence[bool],
+    ) -> None:
         super().__init__(auto_prefix=False)
+        self.parameters, self.moments1, self.moments2 = parameters, moments1, moments2
+        self.decayed = Tensor(np.array(decayed, np.int32))
         self.fresh1, self.fresh2 = (Tensor(1.0 - beta, mstype.float32) for beta in betas)
-        self.kernel = writing_kernel("adamw", lambda *_: (1,), lambda grad, *_: grad, num_read=2, num_written=3)
-
-    def prepare(self, take: Tensor, scale: Tensor, rate: Tensor, eps: Tensor, keep: Tensor) -> Tensor:
-        """What all parameters of one weight decay share.
-
-        Args:
-            take: () bool; false is a step that changes nothing.
-            scale: () float32, gradients are multiplied by it.
-            rate: () float32, learning rate with the correction of the bias.
-            eps: () float32, with its correction.
-            keep: () float32, parameters are multiplied by it.
-
-        Returns:
-            (7,) float32, the third argument of :meth:`construct`.
-        """
-        take = ops.cast(take, mstype.float32)
-        return ops.stack((take, scale, rate, self.fresh1, self.fresh2, eps, keep))
+        count = len(parameters)
+        self.kernel = writing_kernel(
+            "adamw", lambda *_: (1,), lambda factors, *_: factors, num_read=2 + count, num_written=3 * count
+        )
 
     def construct(
-        self, param: Parameter, moment1: Parameter, moment2: Parameter, grad: Tensor, factors: Tensor
+        self, grads: tuple[Tensor, ...], take: Tensor, factors: tuple[Tensor, Tensor, Tensor, Tensor]
     ) -> None:
-        """Update a parameter and its moments.
+        """Update the parameters and their moments.
 
         Args:
-            param: float32.
-            moment1: of its shape.
-            moment2: of its shape.
-            grad: of its shape.
-            factors: from :meth:`prepare`.
+            grads: in the order and shapes of the parameters.
+            take: () bool; false is a step that changes nothing.
+            factors: () float32 each: what gradients are multiplied by, the rate and eps with their corrections of the
+                bias, and what decaying parameters are multiplied by.
         """
-        self.kernel(grad, factors, param, moment1, moment2)
+        scale, rate, eps, keep = factors
+        packed = ops.stack((ops.cast(take, mstype.float32), scale, rate, self.fresh1, self.fresh2, eps, keep))
+        self.kernel(packed, self.decayed, *grads, *self.parameters, *self.moments1, *self.moments2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from mindspore import Parameter, Tensor, nn
+from mindspore import Parameter, ParameterTuple, Tensor, nn
 from mindspore import dtype as mstype
 
 from tests.reference import adamw as reference
@@ -11,67 +11,88 @@ from tests.tolerances import F32_ATOL, F32_RTOL
 
 # on both sides of the kernels' vectors and pieces
 SHAPES = {"scalar": (), "short": (5,), "matrix": (7, 33), "pieces": (3, 16384)}
-BETAS, EPS = (0.9, 0.999), 1e-8
+BETAS, EPS, DECAY = (0.9, 0.999), 1e-8, 0.1
 
 
 class Update(nn.Cell):
-    """One parameter with its moments; ``construct(take, scale, rate, eps, keep, grad)``."""
+    """Parameters with their moments; ``construct(take, scale, rate, eps, keep, *grads)``."""
 
-    def __init__(self, kernel, value):
+    def __init__(self, kernel, values, decayed):
         super().__init__()
-        self.kernel = kernel
-        self.param = Parameter(Tensor(value), name="param")
-        self.moment1 = Parameter(Tensor(np.zeros_like(value)), name="moment1")
-        self.moment2 = Parameter(Tensor(np.zeros_like(value)), name="moment2")
+        self.parameters, self.moments1, self.moments2 = (
+            ParameterTuple([Parameter(Tensor(value), name=f"{name}{i}") for i, value in enumerate(arrays)])
+            for name, arrays in (
+                ("p", values),
+                ("m", [np.zeros_like(value) for value in values]),
+                ("v", [np.zeros_like(value) for value in values]),
+            )
+        )
+        self.kernel = kernel(BETAS, self.parameters, self.moments1, self.moments2, decayed)
 
-    def construct(self, take, scale, rate, eps, keep, grad):
-        factors = self.kernel.prepare(take, scale, rate, eps, keep)
-        self.kernel(self.param, self.moment1, self.moment2, grad, factors)
+    def construct(self, take, scale, rate, eps, keep, *grads):
+        self.kernel(grads, take, (scale, rate, eps, keep))
         return rate
 
-    def step(self, take, grad, *, scale, lr, decay, number):
+    def step(self, take, grads, *, scale, lr, number):
         root = np.sqrt(1 - BETAS[1] ** number)
-        numbers = (scale, lr * root / (1 - BETAS[0] ** number), EPS * root, 1 - lr * decay)
-        self(Tensor(take), *(Tensor(x, mstype.float32) for x in numbers), Tensor(grad))
+        numbers = (scale, lr * root / (1 - BETAS[0] ** number), EPS * root, 1 - lr * DECAY)
+        self(Tensor(take), *(Tensor(x, mstype.float32) for x in numbers), *map(Tensor, grads))
 
     def values(self):
-        return [p.asnumpy().copy() for p in (self.param, self.moment1, self.moment2)]
+        return [[p.asnumpy().copy() for p in part] for part in (self.parameters, self.moments1, self.moments2)]
 
 
-def check_update(kernel, shape):
-    """Five clipped and decayed steps equal the oracle's."""
+def check_update(kernel):
+    """Five clipped steps equal the oracle's; the parameters of fewer than two dimensions do not decay."""
     random = np.random.default_rng(0)
-    value = random.normal(size=shape).astype(np.float32)
-    update = Update(kernel, value)
-    oracle = reference.AdamW([value[None, None]], betas=BETAS, eps=EPS, weight_decay=0.1)
+    values = [random.normal(size=shape).astype(np.float32) for shape in SHAPES.values()]
+    update = Update(kernel, values, [value.ndim >= 2 for value in values])
+    oracle = reference.AdamW(values, betas=BETAS, eps=EPS, weight_decay=DECAY)
     for number in range(1, 6):
-        grad, scale = random.normal(size=shape).astype(np.float32), 0.25 * number
-        update.step(True, grad, scale=scale, lr=0.01 * number, decay=0.1, number=number)
-        oracle.step(0.01 * number, [scale * grad.astype(np.float64)[None, None]])
+        grads = [random.normal(size=value.shape).astype(np.float32) for value in values]
+        update.step(True, grads, scale=0.25 * number, lr=0.01 * number, number=number)
+        oracle.step(0.01 * number, [0.25 * number * grad.astype(np.float64) for grad in grads])
     for ours, wanted in zip(update.values(), (oracle.params, oracle.first, oracle.second), strict=True):
-        np.testing.assert_allclose(ours, wanted[0][0, 0], rtol=F32_RTOL, atol=F32_ATOL)
+        for one, other in zip(ours, wanted, strict=True):
+            np.testing.assert_allclose(one, other, rtol=F32_RTOL, atol=F32_ATOL)
 
 
 def check_step_not_taken(kernel):
-    """A step not taken keeps every bit, whatever the gradient holds."""
-    update = Update(kernel, np.array([1.0, -2.0, 3.0], np.float32))
-    update.step(True, np.array([1.0, 2.0, -3.0], np.float32), scale=1.0, lr=0.1, decay=0.1, number=1)
+    """A step not taken keeps every bit, whatever the gradients hold."""
+    update = Update(kernel, [np.array([1.0, -2.0, 3.0], np.float32), np.ones((2, 2), np.float32)], [False, True])
+    grads = [np.array([1.0, 2.0, -3.0], np.float32), np.ones((2, 2), np.float32)]
+    update.step(True, grads, scale=1.0, lr=0.1, number=1)
     before = update.values()
-    update.step(False, np.array([np.nan, np.inf, 1.0], np.float32), scale=np.nan, lr=0.1, decay=0.1, number=1)
+    grads[0][:2] = np.nan, np.inf
+    update.step(False, grads, scale=np.nan, lr=0.1, number=1)
     for after, kept in zip(update.values(), before, strict=True):
-        np.testing.assert_array_equal(after, kept)
+        for one, other in zip(after, kept, strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
-def check_sum_of_squares(kernel, shape):
+class Summed(nn.Cell):
+    """Hands gradients on as a tuple."""
+
+    def __init__(self, kernel):
+        super().__init__()
+        self.kernel = kernel
+
+    def construct(self, *grads):
+        return self.kernel(grads)
+
+
+def check_sum_of_squares(kernel):
     """The sum equals numpy's in float64."""
-    grad = np.random.default_rng(1).normal(size=shape).astype(np.float32)
-    wanted = np.square(grad.astype(np.float64)).sum()
-    np.testing.assert_allclose(kernel(Tensor(grad)).asnumpy(), [wanted], rtol=F32_RTOL)
+    random = np.random.default_rng(1)
+    grads = [random.normal(size=shape).astype(np.float32) for shape in SHAPES.values()]
+    wanted = sum(np.square(grad.astype(np.float64)).sum() for grad in grads)
+    np.testing.assert_allclose(Summed(kernel)(*map(Tensor, grads)).asnumpy(), [wanted], rtol=F32_RTOL)
 
 
 def check_sum_is_not_finite(kernel):
     """A NaN, an infinity or a square too large shows in the sum."""
+    summed = Summed(kernel)
     for bad in (np.nan, np.inf, -np.inf, 1e30):
         grad = np.ones(40, np.float32)
         grad[37] = bad
-        assert not np.isfinite(kernel(Tensor(grad)).asnumpy()).any()
+        assert not np.isfinite(summed(Tensor(np.ones(3, np.float32)), Tensor(grad)).asnumpy()).any()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from mindspore import Parameter, ParameterTuple, Tensor
 
 from llmstack.nn import kernels as nn_kernels
 from llmstack.nn.native.build import library
@@ -8,7 +9,8 @@ from llmstack.optim import composed, kernels, native
 
 
 def built():
-    return type(kernels.sum_of_squares()), type(kernels.adam_update((0.9, 0.999)))
+    weights = [ParameterTuple([Parameter(Tensor([1.0]), name=name)]) for name in ("p", "m", "v")]
+    return type(kernels.sum_of_squares()), type(kernels.adam_update((0.9, 0.999), *weights, [True]))
 
 
 def test_without_a_compiler(monkeypatch):

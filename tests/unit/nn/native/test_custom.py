@@ -19,11 +19,12 @@ class ReadWriteRead(nn.Cell):
         self.param = Parameter(Tensor(np.array([1.0, 2.0], np.float32)), name="param")
         self.moment1 = Parameter(Tensor(np.zeros(2, np.float32)), name="moment1")
         self.moment2 = Parameter(Tensor(np.zeros(2, np.float32)), name="moment2")
-        self.kernel = writing_kernel("adamw", lambda *_: (1,), lambda grad, *_: grad, num_read=2, num_written=3)
+        self.decayed = Tensor(np.ones(1, np.int32))
+        self.kernel = writing_kernel("adamw", lambda *_: (1,), lambda factors, *_: factors, num_read=3, num_written=3)
 
     def construct(self, grad, factors):
         before = self.param * 1.0
-        self.kernel(grad, factors, self.param, self.moment1, self.moment2)
+        self.kernel(factors, self.decayed, grad, self.param, self.moment1, self.moment2)
         return before, self.param * 1.0
 
 
