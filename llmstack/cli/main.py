@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from llmstack.cli.faults import report
 
 _LISTS = ("stages", "models", "rewards", "sources", "optimizers", "schedules", "recipes")
+_DTYPES = ("float32", "float16", "bfloat16")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -75,6 +76,8 @@ def _parser() -> argparse.ArgumentParser:
     listing = _command(commands, "list", "list what a recipe can name")
     listing.add_argument("what", choices=_LISTS, metavar="|".join(_LISTS), help="what to list")
     _add_generate(commands)
+    _add_import(commands)
+    _add_export(commands)
     return parser
 
 
@@ -110,6 +113,27 @@ def _add_generate(commands: argparse._SubParsersAction) -> None:
     command.add_argument("--seed", type=_natural, default=0, metavar="N", help="seed of the sampling (default 0)")
     command.add_argument("--top-k", type=_natural, default=0, metavar="N", help="keep the N likeliest tokens (0: all)")
     command.add_argument("--top-p", type=_ratio, default=1.0, metavar="P", help="keep the likeliest share P (1: all)")
+
+
+def _add_import(commands: argparse._SubParsersAction) -> None:
+    command = _command(commands, "import", "bring a model from elsewhere into a folder that recipes can start from")
+    command.set_defaults(module="import_model")  # `import` is no name for a module
+    command.add_argument(
+        "source", metavar="SOURCE", help="a Hugging Face model folder, a .safetensors file or a .gguf file"
+    )
+    command.add_argument("--out", required=True, metavar="DIR", help="folder to make; must be new or empty")
+    command.add_argument("--dtype", choices=_DTYPES, default="float32", help="how weights are stored (default float32)")
+
+
+def _add_export(commands: argparse._SubParsersAction) -> None:
+    command = _command(commands, "export", "rewrite a model folder in another dtype or shard size")
+    command.set_defaults(module="export_model")
+    command.add_argument("model_dir", metavar="MODEL_DIR", help="a model folder, e.g. runs/quickstart/policy/final")
+    command.add_argument("--out", required=True, metavar="DIR", help="folder to make; must be new or empty")
+    command.add_argument("--dtype", choices=_DTYPES, help="how weights are stored (default: as they are)")
+    command.add_argument(
+        "--max-shard-size", default="5GB", metavar="SIZE", help="largest file, e.g. 500MB (default 5GB)"
+    )
 
 
 def _positive(text: str) -> int:

@@ -15,13 +15,12 @@ from llmstack.models.causal_lm import CausalLM
 from llmstack.models.families import EMBEDDING, LANGUAGE_HEAD, SCALAR_HEAD, Family
 from llmstack.models.hf_config import ModelKind, config_json, write_json
 from llmstack.models.scalar_model import ScalarModel
-from llmstack.models.tensor_files import STORED_BYTES, StoredTensor, stored_tensors, write_tensors
+from llmstack.models.tensor_files import drop_tied_copy, stored_weights, write_tensors
+from llmstack.models.tensor_writer import STORED_BYTES
 from llmstack.models.weights import check_match
 from llmstack.registry import MODELS
 
 MAX_SHARD_BYTES = 5_000_000_000
-# Buffers that old exports stored beside the weights; they follow from config.json
-_DERIVED_SUFFIX = ".rotary_emb.inv_freq"
 
 
 def build_causal(config: ModelConfig, *, seed: int | None) -> CausalLM:
@@ -111,14 +110,14 @@ def load_weights(model: CausalLM | ScalarModel, folder: str | Path, *, trunk_onl
     parameters = dict(model.parameters_and_names())
     family: Family = MODELS.get(model.config.family)
     maps = {weight.name: weight for weight in family.weight_maps(model.config)}
-    tensors = {name: t for name, t in stored_tensors(folder).items() if not name.endswith(_DERIVED_SUFFIX)}
+    tensors = stored_weights(folder)
     if trunk_only:
         heads = (LANGUAGE_HEAD, SCALAR_HEAD)
         stored_heads = {name for head in heads for name in maps[head].stored}
         parameters = {name: value for name, value in parameters.items() if name not in heads}
         tensors = {name: t for name, t in tensors.items() if name not in stored_heads}
     elif LANGUAGE_HEAD not in parameters and isinstance(model, CausalLM):
-        _drop_tied_copy(tensors, head=maps[LANGUAGE_HEAD].stored[0], embedding=maps[EMBEDDING].stored[0])
+        drop_tied_copy(tensors, head=maps[LANGUAGE_HEAD].stored[0], embedding=maps[EMBEDDING].stored[0])
     expected = {
         stored: (rows,) + tuple(parameter.shape[1:])
         for name, parameter in parameters.items()
@@ -128,10 +127,3 @@ def load_weights(model: CausalLM | ScalarModel, folder: str | Path, *, trunk_onl
     for name, parameter in parameters.items():
         rows = [tensors[stored].read() for stored in maps[name].stored]
         parameter.set_data(Tensor(np.ascontiguousarray(np.concatenate(rows))))
-
-
-def _drop_tied_copy(tensors: dict[str, StoredTensor], *, head: str, embedding: str) -> None:
-    """Forget a stored head that repeats the embedding: some exporters write a tied matrix twice."""
-    one, other = tensors.get(head), tensors.get(embedding)
-    if one and other and one.shape == other.shape and np.array_equal(one.read(), other.read()):
-        del tensors[head]

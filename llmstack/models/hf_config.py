@@ -62,6 +62,17 @@ def model_config(values: Mapping[str, Any], *, where: str) -> ModelConfig:
     Raises:
         UserError: a family that is not registered, a size missing or impossible, or a feature that is not implemented.
     """
+    try:
+        return _model_config(values, where=where)
+    except UserError:
+        raise
+    except (TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
+        raise UserError(
+            f"{where}: expected the sizes of a model, got a value of another kind ({error}). Correct the file."
+        ) from error
+
+
+def _model_config(values: Mapping[str, Any], *, where: str) -> ModelConfig:
     name = values.get("model_type")
     if not isinstance(name, str) or name not in MODELS:
         raise UserError(
@@ -122,15 +133,30 @@ def folder_kind(folder: str | Path) -> ModelKind:
     Raises:
         UserError: ``config.json`` names an architecture that is neither.
     """
-    family: Family = MODELS.get(read_config(folder).family)
-    architectures = read_json(Path(folder) / "config.json").get("architectures") or []
+    path = Path(folder) / "config.json"
+    return model_kind(read_json(path), where=str(path))
+
+
+def model_kind(values: Mapping[str, Any], *, where: str) -> ModelKind:
+    """Whether the content of a ``config.json`` is of a language model or of one with a scalar head.
+
+    Args:
+        values: the content.
+        where: where it comes from, for messages.
+
+    Raises:
+        UserError: it names an architecture that is neither.
+    """
+    family: Family = MODELS.get(model_config(values, where=where).family)
+    listed = values.get("architectures")
+    architectures = listed if isinstance(listed, list) else []
     if family.causal_architecture in architectures:
         return "causal"
     if family.scalar_architecture in architectures:
         return "scalar"
     raise UserError(
-        f"{Path(folder) / 'config.json'}: architectures: expected {family.causal_architecture} or "
-        f"{family.scalar_architecture}, got {architectures}. Use a folder of one of these."
+        f"{where}: architectures: expected {family.causal_architecture} or "
+        f"{family.scalar_architecture}, got {listed!r}. Use a folder of one of these."
     )
 
 
@@ -147,7 +173,7 @@ def read_json(path: Path) -> dict[str, Any]:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise UserError(f"{path}: expected a file, got none. Name a Hugging Face model folder.") from error
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: expected JSON, got {error}. Correct the file.") from error
     if not isinstance(values, dict):
         raise UserError(f"{path}: expected a JSON object, got {type(values).__name__}. Correct the file.")

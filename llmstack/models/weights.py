@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-from mindspore import Parameter, Tensor, nn
 
 from llmstack.errors import UserError
+
+if TYPE_CHECKING:
+    from mindspore import Parameter, nn
 
 
 def export_arrays(model: nn.Cell, *, trained_only: bool = False) -> dict[str, np.ndarray]:
@@ -34,6 +37,8 @@ def import_arrays(model: nn.Cell, arrays: Mapping[str, np.ndarray], *, source: s
     Raises:
         UserError: names or shapes differ; the message lists every difference and no parameter was changed.
     """
+    from mindspore import Tensor
+
     parameters = _parameters(model, trained_only)
     check_match(
         {name: tuple(parameter.shape) for name, parameter in parameters.items()},

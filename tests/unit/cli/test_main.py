@@ -10,7 +10,7 @@ import pytest
 from llmstack.cli.main import main
 from llmstack.errors import Interrupted, RunHalted, UserError
 
-COMMANDS = ("train", "check", "show", "list", "generate")
+COMMANDS = ("train", "check", "show", "list", "generate", "import", "export")
 
 
 @pytest.fixture
@@ -100,10 +100,27 @@ def test_generate_has_its_options(command):
     ]  # fmt: skip
 
 
+def test_import_and_export_have_their_options(command):
+    seen = []
+    for name in ("import_model", "export_model"):
+        command(name, lambda args: seen.append(vars(args)) or 0)
+    assert main(["import", "m.gguf", "--out", "dir", "--dtype", "bfloat16"]) == 0
+    assert main(["import", "m.gguf", "--out", "dir"]) == 0
+    assert main(["export", "dir", "--out", "other", "--max-shard-size", "1GB"]) == 0
+    assert seen == [
+        {"source": "m.gguf", "out": "dir", "dtype": "bfloat16", "module": "import_model"},
+        {"source": "m.gguf", "out": "dir", "dtype": "float32", "module": "import_model"},
+        {"model_dir": "dir", "out": "other", "dtype": None, "max_shard_size": "1GB", "module": "export_model"},
+    ]
+
+
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
         ([], "COMMAND"),
+        (["import", "m.gguf"], "--out"),
+        (["import", "m.gguf", "--out", "dir", "--dtype", "int8"], "invalid choice: 'int8'"),
+        (["export", "dir"], "--out"),
         (["chek"], "invalid choice: 'chek'"),
         (["train"], "RECIPE"),
         (["train", "r", "--frsh"], "unrecognized arguments: --frsh"),

@@ -65,6 +65,13 @@ def test_an_architecture_that_is_neither(tmp_path):
         folder_kind(tmp_path)
 
 
+@pytest.mark.parametrize("architectures", [5, "LlamaForCausalLM", None, {"LlamaForCausalLM": 1}])
+def test_architectures_that_are_no_list(architectures, tmp_path):
+    _write(tmp_path, architectures=architectures)
+    with pytest.raises(UserError, match="architectures: expected LlamaForCausalLM or "):
+        folder_kind(tmp_path)
+
+
 def test_missing_sizes_take_the_defaults_of_the_format(tmp_path):
     _write(tmp_path, num_key_value_heads="absent", head_dim="absent", rope_theta="absent", hidden_size=24)
     config = read_config(tmp_path)
@@ -100,6 +107,9 @@ def test_newer_files_keep_theta_under_rope_parameters(tmp_path):
         ({"model_type": "absent"}, "model_type: expected one of .*llama.*, got None"),
         ({"num_hidden_layers": "absent"}, "expected the sizes of a llama model, got num_hidden_layers: Field required"),
         ({"hidden_size": -4}, "got hidden_size: Input should be greater than 0"),
+        ({"hidden_size": "wide", "head_dim": "absent"}, "config.json: expected the sizes of a model, got a value of"),
+        ({"rope_scaling": [1]}, "config.json: expected the sizes of a model, got a value of another kind"),
+        ({"rope_theta": "big"}, "config.json: expected the sizes of a model, got a value of another kind"),
     ],
 )
 def test_what_it_cannot_be_is_refused(changes, message, tmp_path):
@@ -112,6 +122,9 @@ def test_no_or_broken_config(tmp_path):
     with pytest.raises(UserError, match=r"config.json: expected a file, got none"):
         read_config(tmp_path)
     (tmp_path / "config.json").write_text("{")
+    with pytest.raises(UserError, match=r"config.json: expected JSON"):
+        read_config(tmp_path)
+    (tmp_path / "config.json").write_text("[" * 100_000)
     with pytest.raises(UserError, match=r"config.json: expected JSON"):
         read_config(tmp_path)
     (tmp_path / "config.json").write_text("[]")
