@@ -19,7 +19,7 @@ from llmstack.models.hf_config import read_json, write_json
 from llmstack.models.scalar_model import ScalarModel
 from llmstack.models.tensor_files import tensors_of_file
 from llmstack.models.weights import check_match, export_arrays
-from llmstack.nn.dropout import dropout_seed
+from llmstack.nn.graph_reuse import share_graph
 from llmstack.nn.lora import LoraLinear, LowRankUpdate, Projection
 from llmstack.registry import MODELS
 
@@ -46,9 +46,10 @@ def put_on_adapters(model: CausalLM | ScalarModel, config: LoraConfig, *, seed: 
     wanted = _Targets(config.target_modules)
     for name, parameter in model.parameters_and_names():
         parameter.requires_grad = name == SCALAR_HEAD
-    model.dropout_seed = dropout_seed() if config.dropout > 0 else None
     for index, block in enumerate(model.trunk.blocks):
+        here: list[Any] = []
         for layer in _LAYERS:
+            here.append(layer)
             weight = maps[f"trunk.blocks.{index}.{layer}.weight"]
             projections = [
                 Projection(name := stored.removesuffix(".weight"), rows, wanted.match(name))
@@ -58,10 +59,9 @@ def put_on_adapters(model: CausalLM | ScalarModel, config: LoraConfig, *, seed: 
                 continue
             owner, _, attribute = layer.rpartition(".")
             cell = block.attention if owner == "attention" else block.mlp
-            adapted = LoraLinear(
-                getattr(cell, attribute), projections, config, dropout_seed=model.dropout_seed, seed=seed
-            )
-            setattr(cell, attribute, adapted)
+            setattr(cell, attribute, LoraLinear(getattr(cell, attribute), projections, config, seed=seed))
+            here += [projection.adapted for projection in projections]
+        share_graph(block, model.config, type(block.attention.kernel), config, here)
     wanted.refuse_unused()
     model.update_parameters_name()
     for _, update, weight in updates(model):

@@ -7,6 +7,7 @@ from mindspore import Tensor, nn, ops
 from llmstack.config.model import ModelConfig, vocab_size_of
 from llmstack.nn import kernels
 from llmstack.nn.block import DecoderBlock
+from llmstack.nn.graph_reuse import share_graph
 from llmstack.nn.init import blank_parameter
 from llmstack.nn.norm import RMSNorm
 from llmstack.nn.rotary import RotaryEmbedding
@@ -28,6 +29,8 @@ class Decoder(nn.Cell):
             config.head_dim, config.max_position_embeddings, config.rope_theta, config.rope_scaling
         )
         self.blocks = nn.CellList([DecoderBlock(config) for _ in range(config.num_hidden_layers)])
+        for block in self.blocks:
+            share_graph(block, config, type(block.attention.kernel))
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
     def embed(self, tokens_BT: Tensor) -> Tensor:

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+import zlib
+
 import mindspore as ms
 import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
 
 
-def dropout_seed() -> Parameter:
-    """The seed that a model's dropouts share: 0 switches them off, which is how everything but training runs."""
-    return Parameter(Tensor(0, ms.int32), name="dropout_seed", requires_grad=False)
-
-
 class SeededDropout(nn.Cell):
     """Zeroes a share of the numbers and scales the others so that the mean stays (Srivastava et al. 2014, section 10).
 
-    A number is kept by a hash of its place, the seed and the salt: the finaliser of MurmurHash3, whose 32 bits each
-    depend on all bits of its input.
+    A number is kept by a hash of its place and the seed: the finaliser of MurmurHash3, whose 32 bits each depend on all
+    bits of its input.
+
+    Attributes:
+        seed: int32 () Parameter; 0 switches the dropout off, which is how everything but training runs.
 
     Args:
         rate: share of numbers that are zeroed.
-        salt: tells the dropouts of one model apart.
-        seed: int32 (), from :func:`dropout_seed`.
     """
 
-    def __init__(self, rate: float, salt: int, seed: Parameter) -> None:
-        # the seed belongs to the model, and keeps the name it has there
-        super().__init__(auto_prefix=False)
-        self.seed = seed
-        self.salt = int(np.uint32(salt).view(np.int32))
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.seed = Parameter(Tensor(0, ms.int32), name="seed", requires_grad=False)
         self.threshold = int(round(rate * 2**31))
         self.kept_scale = 1.0 / (1.0 - rate)
         self.xor, self.both, self.shift = ops.BitwiseXor(), ops.BitwiseAnd(), ops.RightShift()
@@ -47,7 +43,7 @@ class SeededDropout(nn.Cell):
         """
         width = rows_NI.shape[1]
         place = ops.expand_dims(ops.arange(rows_NI.shape[0]) * width, 1) + ops.expand_dims(ops.arange(width), 0)
-        bits = self._mixed(self.xor(self._mixed(ops.cast(place, ms.int32)), self._mixed(self.seed + self.salt)))
+        bits = self._mixed(self.xor(self._mixed(ops.cast(place, ms.int32)), self._mixed(self.seed)))
         off = ops.equal(self.seed, 0)
         kept = ops.logical_or(ops.greater_equal(self.both(bits, 0x7FFFFFFF), self.threshold), off)
         scale = ops.select(off, Tensor(1.0, ms.float32), Tensor(self.kept_scale, ms.float32))
@@ -57,3 +53,16 @@ class SeededDropout(nn.Cell):
         for shift, ones, multiplier in self.steps:
             bits = self.xor(bits, self.both(self.shift(bits, shift), ones)) * multiplier
         return bits
+
+
+def seed_dropouts(model: nn.Cell, noise: int) -> None:
+    """Give every dropout of a model a seed of its own.
+
+    Args:
+        model: any Cell.
+        noise: decides them all; 0 switches the dropouts off.
+    """
+    for name, cell in model.cells_and_names():
+        if isinstance(cell, SeededDropout):
+            own = np.random.default_rng((noise, zlib.crc32(name.encode()))).integers(1, 2**31) if noise else 0
+            cell.seed.set_data(Tensor(int(own), ms.int32))

@@ -88,19 +88,10 @@ class LoraLinear(nn.Cell):
         base: the layer; its Parameters are taken over.
         projections: what its rows are, in order.
         config: the adapters' options.
-        dropout_seed: of the model's dropouts.
         seed: of the first values of the updates.
     """
 
-    def __init__(
-        self,
-        base: Linear,
-        projections: Sequence[Projection],
-        config: LoraConfig,
-        *,
-        dropout_seed: Parameter,
-        seed: int,
-    ) -> None:
+    def __init__(self, base: Linear, projections: Sequence[Projection], config: LoraConfig, *, seed: int) -> None:
         super().__init__()
         self.weight = base.weight
         self.has_bias = base.has_bias
@@ -112,17 +103,16 @@ class LoraLinear(nn.Cell):
         self.adapted = [projection.adapted for projection in projections]
         self.scaling, self.dora = config.scaling, config.dora
         width = base.weight.shape[1]
-        names = [(p, zlib.crc32(p.name.encode())) for p in projections]
         self.updates = nn.CellList(
-            [LowRankUpdate(width, p.rows, config, seed=(seed, crc)) for p, crc in names if p.adapted]
+            [
+                LowRankUpdate(width, p.rows, config, seed=(seed, zlib.crc32(p.name.encode())))
+                for p in projections
+                if p.adapted
+            ]
         )
         self.has_dropout = config.dropout > 0
         self.dropouts = nn.CellList(
-            [
-                SeededDropout(config.dropout, crc, dropout_seed) if self.has_dropout else nn.Identity()
-                for p, crc in names
-                if p.adapted
-            ]
+            [SeededDropout(config.dropout) if self.has_dropout else nn.Identity() for _ in self.updates]
         )
         self.direct = kernels.linear()
         self.join = ops.Concat(1)

@@ -57,7 +57,7 @@ def test_a_view_of_the_frozen_weights_is_the_base_whatever_the_adapters_learn():
 
 
 @pytest.mark.parametrize("dora", [False, True])
-@pytest.mark.parametrize("targets", [("q_proj", "v_proj"), ("all-linear",)])
+@pytest.mark.parametrize("targets", [("q_proj", "v_proj"), ("all-linear",), ("*.layers.1.*", "o_proj")])
 def test_merged_weights_compute_the_same_and_the_model_stays(targets, dora, tmp_path):
     model = build_causal(tiny_config(), seed=1)
     adapters.put_on_adapters(model, config(target_modules=targets, dora=dora), seed=2)

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mindspore import Tensor
+from mindspore import Tensor, nn
 from mindspore import dtype as mstype
 
-from llmstack.nn.dropout import SeededDropout, dropout_seed
+from llmstack.nn.dropout import SeededDropout, seed_dropouts
 from tests.helpers.cells import run
 from tests.tolerances import STANDARD_ERRORS
 
@@ -25,11 +25,10 @@ def murmur3_finaliser(bits):
 @pytest.fixture(scope="module")
 def dropped():
     """What is left of ones by seed; all from one graph."""
-    seed = dropout_seed()
-    cell = SeededDropout(RATE, 0xF0000001, seed)
+    cell = SeededDropout(RATE)
     found = {}
     for number in (0, 1, 2, 1_000_000_007, 1):
-        seed.set_data(Tensor(number, mstype.int32))
+        cell.seed.set_data(Tensor(number, mstype.int32))
         found.setdefault(number, []).append(run(cell, np.ones(SHAPE)))
     return found
 
@@ -38,10 +37,10 @@ def test_seed_0_is_off(dropped):
     np.testing.assert_array_equal(dropped[0][0], 1.0)
 
 
-def test_what_is_kept_follows_from_place_seed_and_salt(dropped):
+def test_what_is_kept_follows_from_place_and_seed(dropped):
     place = murmur3_finaliser(np.arange(np.prod(SHAPE)))
     for number in (1, 2, 1_000_000_007):
-        own = murmur3_finaliser(np.array([(number + 0xF0000001) % 2**32], np.uint64).astype(np.uint32))
+        own = murmur3_finaliser(np.array([number]))
         bits = murmur3_finaliser(place ^ own) & np.uint32(0x7FFFFFFF)
         kept = (bits >= round(RATE * 2**31)).reshape(SHAPE)
         np.testing.assert_array_equal(dropped[number][0] > 0, kept)
@@ -60,3 +59,16 @@ def test_share_scale_and_independence(dropped):
         assert abs((values == 0).mean() - RATE) < error
     both = ((one == 0) & (other == 0)).mean()
     assert abs(both - RATE**2) < STANDARD_ERRORS * np.sqrt(RATE**2 / np.prod(SHAPE))
+
+
+def test_each_dropout_of_a_model_has_noise_of_its_own():
+    cells = nn.CellList([SeededDropout(RATE), SeededDropout(RATE)])
+
+    def seeds(noise):
+        seed_dropouts(cells, noise)
+        return [int(cell.seed.asnumpy()) for cell in cells]
+
+    first = seeds(5)
+    assert first[0] != first[1] and 0 not in first
+    assert seeds(6) != first and seeds(5) == first
+    assert seeds(0) == [0, 0]

@@ -5,7 +5,6 @@ import pytest
 from mindspore import Tensor
 
 from llmstack.config.lora import LoraConfig
-from llmstack.nn.dropout import dropout_seed
 from llmstack.nn.linear import Linear
 from llmstack.nn.lora import LoraLinear, Projection
 from tests.helpers.cells import Differentiated
@@ -18,7 +17,7 @@ def adapted(*, dora=False, bias=True, projections=PROJECTIONS, seed=0):
     rng = np.random.default_rng(seed)
     base = Linear(5, sum(p.rows for p in projections), bias=bias)
     config = LoraConfig(rank=2, alpha=6.0, dropout=0.0, target_modules=("q_proj",), dora=dora)
-    cell = LoraLinear(base, projections, config, dropout_seed=dropout_seed(), seed=seed)
+    cell = LoraLinear(base, projections, config, seed=seed)
     for name, parameter in cell.parameters_and_names():
         if not name.endswith(".b"):
             parameter.set_data(Tensor(rng.normal(size=parameter.shape).astype(np.float32)))
