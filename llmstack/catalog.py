@@ -64,6 +64,11 @@ MODELS = (
     BuiltIn("qwen3", "llmstack.models.families:QWEN3", "Qwen3: Llama with normalised query and key heads"),
 )
 
+PROVIDERS = (
+    BuiltIn("native", "llmstack.models.providers:as_it_is", "llmstack's own network"),
+    BuiltIn("mindformers", "llmstack.integrations.mindformers.models:on_mindformers", "MindFormers' mcore GPTModel"),
+)
+
 REWARDS = (
     BuiltIn(
         "model",

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from llmstack.cli.faults import report
 
-_LISTS = ("stages", "models", "rewards", "sources", "optimizers", "schedules", "recipes")
+_LISTS = ("stages", "models", "providers", "rewards", "sources", "optimizers", "schedules", "recipes")
 _DTYPES = ("float32", "float16", "bfloat16")
 
 

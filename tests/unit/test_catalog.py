@@ -12,6 +12,7 @@ from llmstack import catalog, registry
 TABLES = {
     "STAGES": {"pretrain", "sft", "reward", "ppo"},
     "MODELS": {"llama"},
+    "PROVIDERS": {"native", "mindformers"},
     "REWARDS": {"model", "pep257_style"},
     "SOURCES": {"text", "jsonl", "stdlib_docs", "stdlib_summaries", "stdlib_style_pairs"},
     "OPTIMIZERS": {"adamw"},
