@@ -47,3 +47,6 @@ largest number of a block in 255, 15 or (from its smallest to its largest) 15 st
 
 OTHER_NETWORK_ATOL = 1e-4
 """Logits and gradients of one set of weights on two networks of float32 operators in another order, values up to 10."""
+
+SAME_OPTIMIZER_ATOL = 1e-6
+"""Ten steps of one optimizer by two float32 implementations, rates of 1e-3 and parameters of order 1."""
