@@ -7,7 +7,6 @@ from typing import Annotated, TypeAlias
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from llmstack import catalog
 from llmstack.config.base import Strict, reject
 from llmstack.config.named import NameIn
 from llmstack.config.quantity import StepCount
@@ -18,7 +17,18 @@ _FINAL_RATIOS = {"constant": 1, "mindformers:ConstantWarmUpLR": 1, "mindformers:
 _FALLING = frozenset({"mindformers:PolynomialWithWarmUpLR", "mindformers:WarmUpStableDecayLR"})
 """Schedules that refuse to end where they start."""
 _DECAYING = frozenset({"wsd", "mindformers:WarmUpStableDecayLR"})
-_NOT_DECAYING = frozenset({entry.name for entry in catalog.SCHEDULES}) - _DECAYING
+_NOT_DECAYING = frozenset(
+    {
+        "constant",
+        "linear",
+        "cosine",
+        "mindformers:ConstantWarmUpLR",
+        "mindformers:LinearWithWarmUpLR",
+        "mindformers:CosineWithWarmUpLR",
+        "mindformers:PolynomialWithWarmUpLR",
+    }
+)
+"""Schedules with and without ``decay_ratio``; a plugin's may use it or not."""
 
 MomentDecay: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 

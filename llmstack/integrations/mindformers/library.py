@@ -14,6 +14,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 from llmstack.runtime import device
 
@@ -27,7 +28,7 @@ def quietly() -> Iterator[None]:
     """
     folder = Path(tempfile.gettempdir()) / f"llmstack-{os.getuid()}" / "mindformers"
     os.environ.setdefault("LOCAL_DEFAULT_PATH", str(folder))
-    log_folder = os.environ.setdefault("LOG_MF_PATH", str(folder / "log"))
+    os.environ.setdefault("LOG_MF_PATH", str(folder / "log"))
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     device.quiet_environment()
     show_warning = warnings.showwarning
@@ -36,17 +37,35 @@ def quietly() -> Iterator[None]:
             yield
     finally:
         warnings.showwarning = show_warning
-    logger = logging.getLogger(f"mindformers{os.path.expanduser(log_folder)}")
+    logger = _logger()
     for handler in [*logger.handlers]:
         # it took the stream of a moment ago for stdout
         if getattr(handler, "stream", None) is said:
             logger.removeHandler(handler)
 
 
+def log_to(stream: TextIO) -> None:
+    """Sends MindFormers' log to a stream as well as to its files, for a run of its own trainer.
+
+    Args:
+        stream: e.g. ``sys.stdout``.
+    """
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    _logger().addHandler(handler)
+
+
+def _logger() -> logging.Logger:
+    """The one MindFormers logs to, named after where its files are."""
+    return logging.getLogger(f"mindformers{os.path.expanduser(os.environ['LOG_MF_PATH'])}")
+
+
 with quietly():
-    from mindformers.core.context.build_context import MFContextOperator
+    from mindformers.core.context.build_context import MFContextOperator, build_context
     from mindformers.core.lr import build_lr
     from mindformers.core.optim import build_optim
+    from mindformers.models.configuration_utils import PretrainedConfig
+    from mindformers.models.modeling_utils import PreTrainedModel
     from mindformers.parallel_core.training_graph.base_models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
     from mindformers.parallel_core.training_graph.base_models.gpt.gpt_model import GPTModel
     from mindformers.parallel_core.training_graph.transformer.attention import SelfAttention
@@ -54,7 +73,10 @@ with quietly():
     from mindformers.parallel_core.training_graph.transformer.transformer_block import TransformerBlockSubmodules
     from mindformers.parallel_core.transformer_config import TransformerConfig
     from mindformers.parallel_core.utils.init_method import init_method_zero
-    from mindformers.tools.register import MindFormerConfig
+    from mindformers.parallel_core.utils.model_mixin import TrainModelMixin
+    from mindformers.tools.register import MindFormerConfig, MindFormerModuleType, MindFormerRegister
+    from mindformers.trainer import Trainer
+    from mindformers.wrapper import MFTrainOneStepCell
 
 
 @contextlib.contextmanager
@@ -79,13 +101,23 @@ def mcore_mode() -> Iterator[None]:
 
 __all__ = [
     "GPTModel",
+    "MFTrainOneStepCell",
+    "MindFormerConfig",
+    "MindFormerModuleType",
+    "MindFormerRegister",
+    "PreTrainedModel",
+    "PretrainedConfig",
     "SelfAttention",
+    "TrainModelMixin",
+    "Trainer",
     "TransformerBlockSubmodules",
     "TransformerConfig",
+    "build_context",
     "build_lr",
     "build_optim",
     "get_gpt_layer_local_spec",
     "get_norm_cls",
     "init_method_zero",
+    "log_to",
     "mcore_mode",
 ]

@@ -112,6 +112,8 @@ def transformer_config(config: ModelConfig, *, fused: bool, qk_norm: bool, qkv_b
         position_embedding_type="rope",
         rotary_base=config.rope_theta,
         use_eod_reset=True,
+        # its loss gives sum and count apart
+        calculate_per_token_loss=True,
         hidden_dropout=0.0,
         attention_dropout=0.0,
         tie_word_embeddings=config.tie_word_embeddings,
