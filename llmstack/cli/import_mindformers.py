@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     setup()
     from llmstack.integrations.mindformers.checkpoints import mindformers_to_hf
     from llmstack.integrations.mindformers.weights import FusedLayout
-    from llmstack.models.checkpoint_io import read_config
+    from llmstack.models.hf_config import read_config
 
     mindformers_to_hf(
         args.checkpoint,

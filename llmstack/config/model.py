@@ -125,6 +125,8 @@ class ModelFolderConfig(Strict):
 
     from_: Folder = Field(alias="from")
     """A Hugging Face model folder; its tokenizer serves too, stages without ``init_from`` start from its weights."""
+    provider: Annotated[str, NameIn(PROVIDERS)] = "native"
+    """Whose network computes: native, or mindformers. Weights, folders and results are the same."""
 
 
 def vocab_size_of(config: ModelConfig) -> int:

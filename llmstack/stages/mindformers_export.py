@@ -15,7 +15,7 @@ from llmstack.errors import UserError
 from llmstack.optim.schedules import learning_rate
 from llmstack.registry import MODELS, STAGES
 from llmstack.runtime import device
-from llmstack.stages.chain import model_refs, sized_model
+from llmstack.stages.chain import model_config, model_refs, sized_model
 
 if TYPE_CHECKING:
     from llmstack.stages.language import LanguageStage
@@ -51,7 +51,7 @@ def write_mindformers_run(loaded: LoadedRecipe, stage: str, out: str | Path) -> 
 
     kind = _stage_class(stage, config)
     tokenizer = build_tokenizer(recipe.tokenizer, seed=recipe.seed, cache_dir=Path(recipe.run_dir) / "tokenizer")
-    model = sized_model(recipe.model, tokenizer)
+    model = sized_model(model_config(recipe), tokenizer)
     built = kind(config, StageContext(name=stage, seed=recipe.seed, model=model, tokenizer=tokenizer, inputs=inputs))
     built.build_models()
     built.build_loader()
@@ -92,7 +92,12 @@ def _stage_config(loaded: LoadedRecipe, stage: str) -> RowStageConfig:
             f"stages.{stage}.optim.name: expected one of {', '.join(_OPTIMIZERS)}, which MindFormers has, got "
             f"{config.optim.name!r}. Choose one of these."
         )
-    family = loaded.config.model.family
+    if config.lora is not None:
+        raise UserError(
+            f"stages.{stage}.lora: expected null, because MindFormers' trainer knows none of our adapters, got "
+            "options. Export a stage that trains the whole model."
+        )
+    family = model_config(loaded.config).family
     if MODELS.plugin_part(family) is not None:
         raise UserError(
             f"model.family: expected one of llmstack's own, got {family!r} of a plugin, which MindFormers' trainer "

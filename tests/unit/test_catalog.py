@@ -11,7 +11,7 @@ from llmstack import catalog, registry
 
 TABLES = {
     "STAGES": {"pretrain", "sft", "reward", "ppo"},
-    "MODELS": {"llama"},
+    "MODELS": {"llama", "mistral", "qwen2", "qwen3"},
     "PROVIDERS": {"native", "mindformers"},
     "REWARDS": {"model", "pep257_style"},
     "SOURCES": {"text", "jsonl", "stdlib_docs", "stdlib_summaries", "stdlib_style_pairs"},

@@ -9,15 +9,18 @@ import numpy as np
 
 from llmstack.config.model import ModelConfig
 from llmstack.errors import UserError
-from llmstack.integrations.mindformers.twin import stored_arrays
+from llmstack.integrations.mindformers.twin import stored_arrays, stored_shapes
 from llmstack.integrations.mindformers.weights import (
     DEFAULT_LAYOUT,
     FusedLayout,
     from_mindformers,
+    names_for,
     stored_names,
     to_mindformers,
 )
-from llmstack.models.checkpoint_io import build_causal, load_weights, read_config, save_model
+from llmstack.models.causal_lm import CausalLM
+from llmstack.models.checkpoint_io import build_causal, load_weights, save_model
+from llmstack.models.hf_config import read_config
 from llmstack.models.tensor_files import StoredTensor, tensors_of_file, write_tensors
 from llmstack.models.weights import check_match, import_arrays
 from llmstack.registry import MODELS
@@ -57,13 +60,9 @@ def mindformers_to_hf(
         UserError: no checkpoint there, one cut over several cards, or weights that are not exactly the model's.
     """
     tensors = checkpoint_weights(Path(source))
-    model = build_causal(config, seed=0)
-    blank = to_mindformers(stored_arrays(model), config, layout)
-    check_match(
-        {name: tuple(array.shape) for name, array in blank.items()},
-        {name: tensor.shape for name, tensor in tensors.items()},
-        source=str(source),
-    )
+    model = build_causal(config, seed=None)
+    found = {name: tensor.shape for name, tensor in tensors.items()}
+    check_match(_expected_shapes(model), found, source=str(source))
     stored = from_mindformers({name: tensor.read() for name, tensor in tensors.items()}, config, layout)
     arrays = {
         weight.name: np.concatenate([stored[part] for part in weight.stored])
@@ -93,12 +92,22 @@ def hf_to_mindformers(
         UserError: the folder cannot be read.
     """
     config = read_config(folder)
-    model = build_causal(config, seed=0)
+    model = build_causal(config, seed=None)
     load_weights(model, folder)
     Path(out).mkdir(parents=True, exist_ok=True)
     arrays = to_mindformers(stored_arrays(model), config, layout)
     write_tensors(arrays.items(), Path(out), dtype=dtype, max_shard_bytes=_ONE_FILE)
     return Path(out) / "model.safetensors"
+
+
+def _expected_shapes(model: CausalLM) -> dict[str, tuple[int, ...]]:
+    """MindFormers name -> shape of every weight that the model needs."""
+    shapes = stored_shapes(model)
+    expected = {}
+    for name in names_for(shapes):
+        parts = [shapes[part] for part in stored_names(name) or ()]
+        expected[name] = (sum(part[0] for part in parts), *parts[0][1:])
+    return expected
 
 
 def checkpoint_weights(source: Path) -> dict[str, StoredTensor]:

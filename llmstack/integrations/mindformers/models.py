@@ -38,7 +38,7 @@ class MindFormersCausalLM(nn.Cell):
         self.hidden_size = native.hidden_size
         stored = stored_arrays(native)
         self.gpt = build_gpt(native.config, stored)
-        self.trunk = Trunk(self.gpt, rotary_angles(native))
+        self.trunk = Trunk(self.gpt, rotary_angles(native), native.config.sliding_window)
         self.head = Head(self.gpt)
         # trunk and head took the network's parts in and renamed them; names are those within the network after this
         self.update_parameters_name()
@@ -81,7 +81,7 @@ class MindFormersScalarModel(nn.Cell):
         self.hidden_size = native.hidden_size
         stored = stored_arrays(native)
         self.gpt = build_gpt(native.config, stored, language_head=False)
-        self.trunk = Trunk(self.gpt, rotary_angles(native))
+        self.trunk = Trunk(self.gpt, rotary_angles(native), native.config.sliding_window)
         self.score = ScalarHead(native.config.hidden_size)
         self.update_parameters_name()
         import_arrays(self.score, {"weight": stored.pop("score.weight")}, source="the score's head")

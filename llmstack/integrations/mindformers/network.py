@@ -14,7 +14,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
 
-from llmstack.config.model import ModelConfig
+from llmstack.config.model import ModelConfig, vocab_size_of
 from llmstack.errors import UserError
 from llmstack.integrations.mindformers import cpu_parts
 from llmstack.integrations.mindformers.library import (
@@ -29,7 +29,6 @@ from llmstack.integrations.mindformers.library import (
 from llmstack.integrations.mindformers.weights import names_for, stored_names
 from llmstack.nn import kernels
 from llmstack.nn.composed import ComposedMask
-from llmstack.nn.decoder import vocab_size_of
 from llmstack.nn.fused import FusedMask
 
 
@@ -182,13 +181,14 @@ class Trunk(nn.Cell):
     Args:
         gpt: the network.
         angles: (P, E/2) angle of each position and pair of channels.
+        window: tokens a query sees, itself included; None: all before it.
     """
 
-    def __init__(self, gpt: Any, angles: np.ndarray) -> None:
+    def __init__(self, gpt: Any, angles: np.ndarray, window: int | None) -> None:
         super().__init__(auto_prefix=False)
         fused = gpt.config.use_flash_attention
         self.embedding = gpt.embedding if fused else GatheredEmbedding(gpt)
-        self.mask = FusedMask() if fused else ComposedMask()
+        self.mask = FusedMask(window) if fused else ComposedMask(window)
         self.angles = Angles(angles)
         self.decoder = gpt.decoder
 

@@ -34,7 +34,7 @@ from llmstack.integrations.mindformers.library import (
 from llmstack.integrations.mindformers.models import rotary_angles
 from llmstack.integrations.mindformers.network import Head, Trunk, build_gpt
 from llmstack.integrations.mindformers.run_files import COLUMNS, ROWS_FILE
-from llmstack.integrations.mindformers.twin import stored_arrays
+from llmstack.integrations.mindformers.twin import stored_shapes
 from llmstack.models.checkpoint_io import build_causal
 from llmstack.runtime import device
 
@@ -65,10 +65,10 @@ class LlmstackForCausalLM(TrainModelMixin, PreTrainedModel):
         super().__init__(config, auto_prefix=False)
         sizes = ModelConfig.model_validate(config.sizes)
         # one layer of a model of ours says what all have, and where its heads turn
-        sample = build_causal(sizes.model_copy(update={"num_hidden_layers": 1, "vocab_size": 1}), seed=0)
-        self.model = build_gpt(sizes, list(stored_arrays(sample)))
+        sample = build_causal(sizes.model_copy(update={"num_hidden_layers": 1, "vocab_size": 1}), seed=None)
+        self.model = build_gpt(sizes, list(stored_shapes(sample)))
         self.transformer_config = self.model.config
-        self.trunk = Trunk(self.model, rotary_angles(sample))
+        self.trunk = Trunk(self.model, rotary_angles(sample), sizes.sliding_window)
         self.head = Head(self.model)
         self.hidden_size = sizes.hidden_size
         self.no_extra_loss = Tensor(np.zeros(1, np.float32))

@@ -33,6 +33,21 @@ def stored_arrays(model: CausalLM | ScalarModel) -> dict[str, np.ndarray]:
     return stored
 
 
+def stored_shapes(model: CausalLM | ScalarModel) -> dict[str, tuple[int, ...]]:
+    """The shapes of a model's weights under Hugging Face's names; the weights need not be there yet.
+
+    Args:
+        model: a model of ours.
+    """
+    parameters = dict(model.parameters_and_names())
+    return {
+        stored: (rows, *parameters[weight.name].shape[1:])
+        for weight in MODELS.get(model.config.family).weight_maps(model.config)
+        if weight.name in parameters
+        for stored, rows in zip(weight.stored, weight.rows, strict=True)
+    }
+
+
 class CopyRows(nn.Cell):
     """Copies parameters into others, some with their rows in another order, as one graph without the host.
 

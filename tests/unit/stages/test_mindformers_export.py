@@ -25,6 +25,7 @@ SHORT = (
     "model.tie_word_embeddings=false",
     "optim.schedule.warmup=2 steps",
 )
+LORA = "{rank: 4, alpha: 8.0, dropout: 0.0, target_modules: [all-linear]}"
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +84,7 @@ def test_each_step_takes_the_rows_of_its_micro_batches(recipe, exported):
         ("rm", (), r"trains on packed rows \(pretrain or sft\), got 'rm' \(reward\)"),
         ("policy", (), r"got 'policy' \(ppo\): MindFormers has no trainer for it"),
         ("base", ("+stages.base.z_loss=0.1",), "stages.base.z_loss: expected 0, because MindFormers' loss has no such"),
+        ("sft", (f"+stages.sft.lora={LORA}",), "stages.sft.lora: expected null, because MindFormers' trainer knows"),
         ("sft", (), "expected the finished stage 'base', got no model at .*base/final. Run `llmstack train"),
     ],
 )

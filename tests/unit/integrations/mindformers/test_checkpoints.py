@@ -12,7 +12,8 @@ from llmstack.integrations.mindformers.checkpoints import checkpoint_weights, hf
 from llmstack.integrations.mindformers.network import build_gpt
 from llmstack.integrations.mindformers.twin import stored_arrays
 from llmstack.integrations.mindformers.weights import FusedLayout, to_mindformers
-from llmstack.models.checkpoint_io import build_causal, load_weights, read_config, save_model
+from llmstack.models.checkpoint_io import build_causal, load_weights, save_model
+from llmstack.models.hf_config import read_config
 from llmstack.models.weights import export_arrays, import_arrays
 from tests.helpers.models import tiny_config, vary_norms
 

@@ -6,10 +6,13 @@ from mindspore import Tensor
 
 from llmstack.errors import UserError
 from llmstack.integrations.mindformers.models import on_mindformers, rotary_angles
-from llmstack.models.checkpoint_io import build_causal, build_scalar, load_weights, read_config, save_model
+from llmstack.integrations.mindformers.twin import row_origins, stored_arrays
+from llmstack.models.checkpoint_io import build_causal, build_scalar, load_weights, save_model
+from llmstack.models.hf_config import read_config
 from llmstack.models.weights import export_arrays
+from llmstack.registry import MODELS
 from tests.helpers.cells import Differentiated, run
-from tests.helpers.models import rows, tiny_config, vary_norms
+from tests.helpers.models import FAMILY_CHANGES, rows, tiny_config, vary_norms
 from tests.tolerances import F32_ATOL, OTHER_NETWORK_ATOL
 
 PACKED = rows([[5, 7], [9], [3, 2, 6]], 16)
@@ -41,6 +44,33 @@ def test_logits_equal_those_of_our_network(pair, batch):
     """Pads included: they see pads only, in both networks."""
     ours, theirs = pair
     np.testing.assert_allclose(run(theirs, *batch), run(ours, *batch), atol=OTHER_NETWORK_ATOL)
+
+
+@pytest.mark.parametrize("name", ["llama_linear", "llama3", "mistral_window", "qwen2", "qwen3"])
+def test_each_family_has_its_logits(name, tmp_path):
+    """Stretched frequencies, a window, biases and norms of the queries."""
+    ours = native(num_hidden_layers=1, **FAMILY_CHANGES[name])
+    shake(ours)
+    before = stored_arrays(ours)
+    theirs = on_mindformers(ours)
+    np.testing.assert_allclose(run(theirs, *PACKED), run(ours, *PACKED), atol=OTHER_NETWORK_ATOL)
+    after = stored_arrays(theirs.native())
+    assert after.keys() == before.keys()
+    for key, array in before.items():
+        np.testing.assert_array_equal(after[key], array)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("llama_biases", "expected weights that MindFormers' network has, got model.layers.0.mlp.down_proj.bias"),
+        ("qwen3_biases", "got model.layers.0.self_attn.o_proj.bias of the family qwen3. Write `provider: native`"),
+        ("llama_yarn", "expected rotary positions that only turn the heads"),
+    ],
+)
+def test_what_the_network_cannot_compute_is_refused(name, message):
+    with pytest.raises(UserError, match=message):
+        on_mindformers(native(num_hidden_layers=1, **FAMILY_CHANGES[name]))
 
 
 def test_the_native_model_follows(pair):
@@ -77,9 +107,6 @@ def test_scores_and_gradients_equal_those_of_our_network():
     their_score, _, their_gradients = Differentiated(theirs, 3, wrt=())(PACKED, (weights,))
     np.testing.assert_allclose(their_score[0], score[0], atol=F32_ATOL)
     # the gradients, row by row where the native model has them
-    from llmstack.integrations.mindformers.twin import row_origins
-    from llmstack.registry import MODELS
-
     origins = row_origins({n.removeprefix("gpt."): g.shape for n, g in their_gradients.items()}, ours.config)
     for weight in MODELS.get("llama").weight_maps(ours.config):
         if weight.name in gradients:
@@ -95,10 +122,3 @@ def test_far_positions_keep_their_digits():
     angles = rotary_angles(model)
     exact = np.arange(4096)[:, None] * 10000.0 ** (-np.arange(0, 6, 2) / 6)
     np.testing.assert_allclose(np.exp(1j * angles.astype(np.float32)), np.exp(1j * exact), atol=F32_ATOL)
-
-
-def test_positions_that_stretch_the_heads_are_refused():
-    model = native(num_hidden_layers=1)
-    model.trunk.rotary.cos_table = model.trunk.rotary.cos_table * 1.1
-    with pytest.raises(UserError, match="expected rotary positions that only turn the heads"):
-        rotary_angles(model)

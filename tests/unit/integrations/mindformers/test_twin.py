@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor
 
-from llmstack.integrations.mindformers.twin import CopyRows, Twin, row_origins, stored_arrays
+from llmstack.integrations.mindformers.twin import CopyRows, Twin, row_origins, stored_arrays, stored_shapes
 from llmstack.integrations.mindformers.weights import to_mindformers
 from llmstack.models.checkpoint_io import build_causal
 from llmstack.models.weights import export_arrays
@@ -34,6 +34,7 @@ def test_weights_have_the_names_of_hugging_face(tied):
     assert ours.keys() == wanted.keys()
     for name, array in wanted.items():
         np.testing.assert_array_equal(ours[name], array)
+    assert stored_shapes(model) == {name: array.shape for name, array in wanted.items()}
 
 
 def test_each_row_says_where_it_came_from():
