@@ -10,6 +10,7 @@ import pytest
 from llmstack.config.load import load_recipe
 from llmstack.data.tokenizer import build_tokenizer
 from llmstack.errors import UserError
+from llmstack.registry import MODELS, OPTIMIZERS, STAGES
 from llmstack.stages.base import StageContext
 from llmstack.stages.chain import sized_model
 from llmstack.stages.mindformers_export import write_mindformers_run
@@ -128,6 +129,8 @@ def plugin(tmp_path_factory):
     sys.path.insert(0, str(folder))
     yield "plugins=[mindformers_export_plugin]"
     sys.path.remove(str(folder))
+    for registry, name in ((OPTIMIZERS, "sgd"), (MODELS, "own_llama"), (STAGES, "own_steps")):
+        del registry._entries[name]  # other tests list the names there are
 
 
 @pytest.mark.parametrize(
