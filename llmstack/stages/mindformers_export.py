@@ -51,7 +51,8 @@ def write_mindformers_run(loaded: LoadedRecipe, stage: str, out: str | Path) -> 
 
     kind = _stage_class(stage, config)
     tokenizer = build_tokenizer(recipe.tokenizer, seed=recipe.seed, cache_dir=Path(recipe.run_dir) / "tokenizer")
-    model = sized_model(model_config(recipe), tokenizer)
+    # the trainer makes its own network: whose network the stage would have used makes no difference
+    model = sized_model(model_config(recipe), tokenizer).model_copy(update={"provider": "native"})
     built = kind(config, StageContext(name=stage, seed=recipe.seed, model=model, tokenizer=tokenizer, inputs=inputs))
     built.build_models()
     built.build_loader()

@@ -57,8 +57,10 @@ def mindformers_to_hf(
         ``out``.
 
     Raises:
-        UserError: no checkpoint there, one cut over several cards, or weights that are not exactly the model's.
+        UserError: no checkpoint there, one cut over several cards, weights that are not exactly the model's, or ``out``
+            is where the checkpoint is.
     """
+    _check_apart(Path(source), Path(out))
     tensors = checkpoint_weights(Path(source))
     model = build_causal(config, seed=None)
     found = {name: tensor.shape for name, tensor in tensors.items()}
@@ -89,8 +91,9 @@ def hf_to_mindformers(
         The file.
 
     Raises:
-        UserError: the folder cannot be read.
+        UserError: the folder cannot be read, or ``out`` is the same.
     """
+    _check_apart(Path(folder), Path(out))
     config = read_config(folder)
     model = build_causal(config, seed=None)
     load_weights(model, folder)
@@ -98,6 +101,13 @@ def hf_to_mindformers(
     arrays = to_mindformers(stored_arrays(model), config, layout)
     write_tensors(arrays.items(), Path(out), dtype=dtype, max_shard_bytes=_ONE_FILE)
     return Path(out) / "model.safetensors"
+
+
+def _check_apart(source: Path, out: Path) -> None:
+    """Weights of the same file name would be written over those that are read."""
+    folder = source.parent if source.is_file() else source
+    if folder.resolve() == out.resolve():
+        raise UserError(f"out: expected another folder than that of the weights, got {out}. Name another.")
 
 
 def _expected_shapes(model: CausalLM) -> dict[str, tuple[int, ...]]:

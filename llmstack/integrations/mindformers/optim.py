@@ -16,9 +16,9 @@ from llmstack.integrations.mindformers.library import build_optim
 class MindFormersAdamW(nn.Cell):
     """One step of MindFormers' AdamW (``use_fused=False``) on a fixed list of parameters.
 
-    The formula is that of :class:`llmstack.optim.adamw.AdamW`, and so is the state: a run can change from one to the
-    other. MindFormers' Cell knows neither the clip nor a step that is skipped: it is given scaled gradients, zeros when
-    they are not finite, and what it changed then is put back.
+    The formula is that of :class:`llmstack.optim.adamw.AdamW`, and so is the form of the state. MindFormers' Cell knows
+    neither the clip nor a step that is skipped: it is given scaled gradients, zeros when they are not finite, and what
+    it changed then is put back.
 
     Attributes:
         parameters: the trained parameters, in the order of the gradients.

@@ -92,6 +92,18 @@ def test_the_library_loads_what_was_written(trained, tmp_path):
         np.testing.assert_array_equal(parameter.asnumpy(), wanted[name].asnumpy())
 
 
+def test_nothing_is_written_over_what_is_read(trained, tmp_path):
+    save_model(trained[0], tmp_path / "ours")
+    before = (tmp_path / "ours" / "model.safetensors").read_bytes()
+    file = hf_to_mindformers(tmp_path / "ours", tmp_path / "theirs")
+    with pytest.raises(UserError, match="expected another folder than that of the weights, got .*ours"):
+        hf_to_mindformers(tmp_path / "ours", tmp_path / "ours")
+    for source in (file, file.parent):
+        with pytest.raises(UserError, match="expected another folder than that of the weights, got .*theirs"):
+            mindformers_to_hf(source, CONFIG, tmp_path / "theirs")
+    assert (tmp_path / "ours" / "model.safetensors").read_bytes() == before
+
+
 def edited(saved, tmp_path, change):
     """The newest checkpoint's file with something done to its tensors."""
     (model_file,) = (saved / "iteration_00000012").glob("*model*.safetensors")
