@@ -11,6 +11,7 @@ _STAGE_CONFIGS = "llmstack.config.stages"
 _DATA_CONFIGS = "llmstack.config.data"
 _STDLIB = "llmstack.data.stdlib.sources"
 _SCHEDULES = "llmstack.optim.schedules"
+_MINDFORMERS = "llmstack.integrations.mindformers"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,11 @@ MODELS = (
     BuiltIn("qwen3", "llmstack.models.families:QWEN3", "Qwen3: Llama with normalised query and key heads"),
 )
 
+PROVIDERS = (
+    BuiltIn("native", "llmstack.models.providers:as_it_is", "llmstack's own network"),
+    BuiltIn("mindformers", f"{_MINDFORMERS}.models:on_mindformers", "MindFormers' mcore GPTModel"),
+)
+
 REWARDS = (
     BuiltIn(
         "model",
@@ -102,11 +108,24 @@ SOURCES = (
     ),
 )
 
-OPTIMIZERS = (BuiltIn("adamw", "llmstack.optim.adamw:AdamW", "Adam with decoupled weight decay"),)
+OPTIMIZERS = (
+    BuiltIn("adamw", "llmstack.optim.adamw:AdamW", "Adam with decoupled weight decay"),
+    BuiltIn("mindformers:AdamW", f"{_MINDFORMERS}.optim:MindFormersAdamW", "MindFormers' AdamW"),
+)
 
 SCHEDULES = (
     BuiltIn("constant", f"{_SCHEDULES}:constant", "the peak rate after warm-up"),
     BuiltIn("linear", f"{_SCHEDULES}:linear", "a straight line down to final_ratio"),
     BuiltIn("cosine", f"{_SCHEDULES}:cosine", "half a cosine down to final_ratio"),
     BuiltIn("wsd", f"{_SCHEDULES}:wsd", "warm-up, stable, then a decay over the last decay_ratio of the steps"),
+    *(
+        BuiltIn(f"mindformers:{name}", f"{_MINDFORMERS}.schedules:{function}", f"MindFormers' {name}")
+        for name, function in (
+            ("ConstantWarmUpLR", "constant_warm_up"),
+            ("LinearWithWarmUpLR", "linear_with_warm_up"),
+            ("CosineWithWarmUpLR", "cosine_with_warm_up"),
+            ("PolynomialWithWarmUpLR", "polynomial_with_warm_up"),
+            ("WarmUpStableDecayLR", "warm_up_stable_decay"),
+        )
+    ),
 )

@@ -188,6 +188,7 @@ def _built_in(noun: str, entries: Iterable[BuiltIn]) -> Registry[Any]:
 
 STAGES = _built_in("stage kind", catalog.STAGES)
 MODELS = _built_in("model family", catalog.MODELS)
+PROVIDERS = _built_in("model provider", catalog.PROVIDERS)
 REWARDS = _built_in("reward kind", catalog.REWARDS)
 SOURCES = _built_in("data source", catalog.SOURCES)
 OPTIMIZERS = _built_in("optimizer", catalog.OPTIMIZERS)

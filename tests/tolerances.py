@@ -44,3 +44,9 @@ STANDARD_ERRORS = 3.0
 QUANTISED_ATOL = {"F16": 2e-3, "BF16": 1e-2, "Q8_0": 2e-2, "Q4_0": 0.3, "Q4_1": 0.2}
 """Weights of mean 0.5 and deviation 0.3 after a GGUF format: half a step of 11 or 8 bits of a number near 2, or of the
 largest number of a block in 255, 15 or (from its smallest to its largest) 15 steps, with margin."""
+
+OTHER_NETWORK_ATOL = 1e-4
+"""Logits and gradients of one set of weights on two networks of float32 operators in another order, values up to 10."""
+
+SAME_OPTIMIZER_ATOL = 1e-6
+"""Ten steps of one optimizer by two float32 implementations, rates of 1e-3 and parameters of order 1."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from llmstack.cli.faults import report
 
-_LISTS = ("stages", "models", "rewards", "sources", "optimizers", "schedules", "recipes")
+_LISTS = ("stages", "models", "providers", "rewards", "sources", "optimizers", "schedules", "recipes")
 _DTYPES = ("float32", "float16", "bfloat16")
 
 
@@ -78,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_generate(commands)
     _add_import(commands)
     _add_export(commands)
+    _add_mindformers(commands)
     return parser
 
 
@@ -85,7 +86,7 @@ def _command(commands: argparse._SubParsersAction, name: str, about: str) -> arg
     command: argparse.ArgumentParser = commands.add_parser(
         name, help=about, description=f"{about[0].upper()}{about[1:]}.", allow_abbrev=False
     )
-    command.set_defaults(module=name)
+    command.set_defaults(module=name.replace("-", "_"))
     return command
 
 
@@ -134,6 +135,20 @@ def _add_export(commands: argparse._SubParsersAction) -> None:
     command.add_argument(
         "--max-shard-size", default="5GB", metavar="SIZE", help="largest file, e.g. 500MB (default 5GB)"
     )
+
+
+def _add_mindformers(commands: argparse._SubParsersAction) -> None:
+    export = _recipe_command(commands, "export-mindformers", "hand a stage over to MindFormers' own trainer")
+    export.add_argument("--stage", required=True, metavar="NAME", help="a pretrain or sft stage")
+    export.add_argument("--out", required=True, metavar="DIR", help="folder to write, new or empty")
+    load = _command(commands, "import-mindformers", "make a model folder of a checkpoint of MindFormers' trainer")
+    load.add_argument("checkpoint", metavar="CHECKPOINT", help="a safetensors file, or a folder of checkpoints")
+    load.add_argument("--like", required=True, metavar="MODEL_DIR", help="a folder with its config.json and tokenizer")
+    load.add_argument("--out", required=True, metavar="DIR", help="folder to write, new or empty")
+    attention = "it was trained with use_contiguous_weight_layout_attention: True"
+    load.add_argument("--contiguous-attention", action="store_true", help=attention)
+    mlp = "it was trained with use_interleaved_weight_layout_mlp: False"
+    load.add_argument("--contiguous-mlp", action="store_true", help=mlp)
 
 
 def _positive(text: str) -> int:

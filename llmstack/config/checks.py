@@ -27,7 +27,13 @@ def check(tree: Mapping[str, Any], origins: Origins) -> list[Problem]:
     Returns:
         The problems found, each with its path and origin.
     """
-    found = [*_check_references(tree), *_check_paths(tree), *_check_vocabulary(tree), *_check_lengths(tree)]
+    found = [
+        *_check_references(tree),
+        *_check_paths(tree),
+        *_check_vocabulary(tree),
+        *_check_lengths(tree),
+        *_check_provider(tree),
+    ]
     return [Problem(path, message, origins.find(path)) for path, message in found]
 
 
@@ -125,6 +131,21 @@ def _check_lengths(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             if buckets[-1] + response > context:
                 what = f"the last of prompt_buckets and response_len together {limit}"
                 yield f"stages.{name}.response_len", f"expected {what}, got {buckets[-1]} + {response}. {fix}"
+
+
+def _check_provider(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Adapters are put on our own network alone."""
+    model, stages = tree.get("model"), tree.get("stages")
+    provider = model.get("provider", "native") if isinstance(model, Mapping) else "native"
+    if provider == "native" or not isinstance(stages, Mapping):
+        return
+    for name, stage in stages.items():
+        if isinstance(stage, Mapping) and stage.get("lora") is not None:
+            yield (
+                f"stages.{name}.lora",
+                f"expected null because model.provider is {provider}, got options. "
+                "Write `provider: native`, or train the whole model.",
+            )
 
 
 def _int(tree: Any, *path: str) -> int | None:

@@ -11,7 +11,7 @@ from llmstack.config.base import Strict, reject
 from llmstack.config.markers import Folder
 from llmstack.config.named import NameIn
 from llmstack.errors import UserError
-from llmstack.registry import MODELS
+from llmstack.registry import MODELS, PROVIDERS
 
 _OPTIONS_OF = {
     "linear": frozenset(),
@@ -66,6 +66,8 @@ class ModelConfig(Strict):
 
     family: Annotated[str, NameIn(MODELS)]
     """Name in the model registry, e.g. ``llama``."""
+    provider: Annotated[str, NameIn(PROVIDERS)] = "native"
+    """Whose network computes: native, or mindformers. Weights, folders and results are the same."""
     hidden_size: int = Field(gt=0)
     """Width D of the residual stream."""
     num_hidden_layers: int = Field(gt=0)
@@ -123,6 +125,8 @@ class ModelFolderConfig(Strict):
 
     from_: Folder = Field(alias="from")
     """A Hugging Face model folder; its tokenizer serves too, stages without ``init_from`` start from its weights."""
+    provider: Annotated[str, NameIn(PROVIDERS)] = "native"
+    """Whose network computes: native, or mindformers. Weights, folders and results are the same."""
 
 
 def vocab_size_of(config: ModelConfig) -> int:

@@ -68,6 +68,11 @@ class Loader:
         self.sample_ids = np.zeros(0, np.int64)
 
     @property
+    def rows(self) -> Rows:
+        """Everything that is served."""
+        return self._all
+
+    @property
     def num_tokens(self) -> int:
         """Real tokens of one epoch."""
         return self._all.num_tokens

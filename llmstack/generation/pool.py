@@ -43,7 +43,7 @@ class GeneratorPool:
     """The generators of one model: a graph is compiled for a shape when it is first needed, and used again after.
 
     Args:
-        model: the language model.
+        model: the language model, of any provider.
         eos_ids: every token that ends an answer.
         top_k: draw among the best ``top_k`` tokens; 0 draws among all.
         top_p: of those, draw among the fewest best whose probability reaches ``top_p``; 1 draws among all.
@@ -58,17 +58,18 @@ class GeneratorPool:
         self._generators: dict[tuple[int, int, int], Generator] = {}
 
     def generator(self, *, batch_rows: int, prompt_len: int, max_new_tokens: int) -> Generator:
-        """The generator of a shape, always the same one.
+        """The generator of a shape, always the same one, with the model's weights of now.
 
         Args:
             batch_rows: rows B.
             prompt_len: padded prompt length P.
             max_new_tokens: longest answer R.
         """
+        model = self.model.native()
         shape = (batch_rows, prompt_len, max_new_tokens)
         if shape not in self._generators:
             self._generators[shape] = Generator(
-                self.model,
+                model,
                 batch_rows=batch_rows,
                 prompt_len=prompt_len,
                 max_new_tokens=max_new_tokens,

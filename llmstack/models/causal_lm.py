@@ -47,3 +47,7 @@ class CausalLM(nn.Cell):
         hidden_BTD = self.trunk(tokens_BT, positions_BT, segments_BT)
         logits_NV = self.head(ops.reshape(hidden_BTD, (-1, self.hidden_size)))
         return ops.reshape(logits_NV, tokens_BT.shape + (self.vocab_size,))
+
+    def native(self) -> CausalLM:
+        """Itself: our own network with the weights of now, for callers that may hold another provider's."""
+        return self

@@ -61,7 +61,7 @@ def save_model(
     """Write a folder that transformers loads: ``config.json``, weights, ``generation_config.json`` of a language model.
 
     Args:
-        model: what to write; adapters are merged into the weights written.
+        model: what to write, of any provider; adapters are merged into the weights written.
         folder: made when missing; files of the same names are replaced.
         dtype: how weights are stored: ``float32``, ``float16`` or ``bfloat16``.
         eos_ids: every token that ends an answer.
@@ -73,6 +73,7 @@ def save_model(
     """
     if dtype not in STORED_BYTES:
         raise UserError(f"dtype: expected one of {', '.join(STORED_BYTES)}, got {dtype!r}. Choose one of these.")
+    model = model.native()
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     family: Family = MODELS.get(model.config.family)

@@ -36,7 +36,7 @@ _FIXED: Mapping[str, Any] = {
 }
 _WRITTEN_FIXED = ("hidden_act", "attention_dropout")
 # features of ours that config.json has under no key of their own
-_OURS_ONLY = {"family", "attention_out_bias", "qk_norm", *PLAIN}
+_OURS_ONLY = {"family", "provider", "attention_out_bias", "qk_norm", *PLAIN}
 
 
 def read_config(folder: str | Path) -> ModelConfig:

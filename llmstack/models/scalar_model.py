@@ -40,3 +40,7 @@ class ScalarModel(nn.Cell):
         """
         hidden_BTD = self.trunk(tokens_BT, positions_BT, segments_BT)
         return ops.reshape(self.score(ops.reshape(hidden_BTD, (-1, self.hidden_size))), tokens_BT.shape)
+
+    def native(self) -> ScalarModel:
+        """Itself: our own network with the weights of now, for callers that may hold another provider's."""
+        return self

@@ -20,6 +20,7 @@ from llmstack.models.adapters import put_on_adapters, save_adapter
 from llmstack.models.causal_lm import CausalLM
 from llmstack.models.checkpoint_io import build_causal, build_scalar, load_weights, save_model
 from llmstack.models.hf_config import folder_kind, read_config
+from llmstack.models.providers import provided
 from llmstack.models.scalar_model import ScalarModel
 from llmstack.registry import SOURCES
 from llmstack.runtime.seeds import rng
@@ -178,11 +179,12 @@ class Stage:
             purpose: what it is for; part of the seed of random weights.
         """
         if source is None:
-            return build_causal(self.context.model, seed=self.context.derived_seed("weights", purpose))
-        folder = self.context.inputs[source]
-        model = build_causal(self.fitting_config(folder), seed=None)
-        load_weights(model, folder)
-        return model
+            model = build_causal(self.context.model, seed=self.context.derived_seed("weights", purpose))
+        else:
+            folder = self.context.inputs[source]
+            model = build_causal(self.fitting_config(folder), seed=None)
+            load_weights(model, folder)
+        return provided(model, self.context.model.provider)
 
     def scalar_model(self, source: str | None, purpose: str) -> ScalarModel:
         """A reward or value model; one that starts from a language model takes its trunk and a new head.
@@ -193,11 +195,12 @@ class Stage:
         """
         seed = self.context.derived_seed("weights", purpose)
         if source is None:
-            return build_scalar(self.context.model, seed=seed)
-        folder = self.context.inputs[source]
-        model = build_scalar(self.fitting_config(folder), seed=seed)
-        load_weights(model, folder, trunk_only=folder_kind(folder) == "causal")
-        return model
+            model = build_scalar(self.context.model, seed=seed)
+        else:
+            folder = self.context.inputs[source]
+            model = build_scalar(self.fitting_config(folder), seed=seed)
+            load_weights(model, folder, trunk_only=folder_kind(folder) == "causal")
+        return provided(model, self.context.model.provider)
 
     def to_train(self, model: TrainedModel, purpose: str) -> TrainedModel:
         """A model ready to be trained: as it is, or frozen with adapters on it when the stage has ``lora``.

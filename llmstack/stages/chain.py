@@ -75,7 +75,7 @@ class Chain:
         self._config: RecipeConfig = loaded.config
         self._resolved, self._run, self._tokenizer = loaded.resolved, run, tokenizer
         self._fingerprints: dict[str, str] = {}
-        self._model = sized_model(_sizes(loaded.config), tokenizer)
+        self._model = sized_model(model_config(loaded.config), tokenizer)
 
     def run_stage(self, name: str, *, fresh: bool) -> None:
         """Run one stage unless its finished result still fits.
@@ -152,8 +152,18 @@ def sized_model(config: ModelConfig, tokenizer: Tokenizer) -> ModelConfig:
     return config
 
 
-def _sizes(config: RecipeConfig) -> ModelConfig:
-    return read_config(config.model.from_) if isinstance(config.model, ModelFolderConfig) else config.model
+def model_config(config: RecipeConfig) -> ModelConfig:
+    """The recipe's model, read from its folder when it has one.
+
+    Args:
+        config: the recipe.
+
+    Raises:
+        UserError: the folder cannot be read.
+    """
+    if not isinstance(config.model, ModelFolderConfig):
+        return config.model
+    return read_config(config.model.from_).model_copy(update={"provider": config.model.provider})
 
 
 def model_refs(kind: type[StageConfig], resolved: Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from tests.meta.source import PACKAGE, name_of, python_files, tree_of
 LEVELS = [
     {"errors", "catalog", "registry", "plugins", "config"},
     {"runtime", "nn", "losses", "rl"},
-    {"data", "models", "optim", "generation"},
+    {"data", "models", "optim", "generation", "integrations"},
     {"engine"},
     {"stages"},
     {"testing"},
@@ -25,6 +25,7 @@ SAME_LEVEL = {
     "nn": {"runtime"},
     "losses": {"runtime", "nn"},
     "generation": {"models"},
+    "integrations": {"models", "optim"},
 }
 """Which packages of its own level a package may import."""
 DATA_MAY_IMPORT = {"errors", "registry", "config", "rl"}

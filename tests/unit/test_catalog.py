@@ -11,11 +11,22 @@ from llmstack import catalog, registry
 
 TABLES = {
     "STAGES": {"pretrain", "sft", "reward", "ppo"},
-    "MODELS": {"llama"},
+    "MODELS": {"llama", "mistral", "qwen2", "qwen3"},
+    "PROVIDERS": {"native", "mindformers"},
     "REWARDS": {"model", "pep257_style"},
     "SOURCES": {"text", "jsonl", "stdlib_docs", "stdlib_summaries", "stdlib_style_pairs"},
-    "OPTIMIZERS": {"adamw"},
-    "SCHEDULES": {"constant", "linear", "cosine", "wsd"},
+    "OPTIMIZERS": {"adamw", "mindformers:AdamW"},
+    "SCHEDULES": {
+        "constant",
+        "linear",
+        "cosine",
+        "wsd",
+        "mindformers:ConstantWarmUpLR",
+        "mindformers:LinearWithWarmUpLR",
+        "mindformers:CosineWithWarmUpLR",
+        "mindformers:PolynomialWithWarmUpLR",
+        "mindformers:WarmUpStableDecayLR",
+    },
 }
 BUILT_INS = [(table, name) for table, names in TABLES.items() for name in sorted(names)]
 

@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 
 from llmstack.config.load import load_recipe
+from llmstack.errors import ConfigError
 from tests.unit.config.conftest import SHORT, assert_refused
 
 POLICY = "stages.policy"
 
 
+LORA = "{rank: 4, alpha: 8.0, dropout: 0.0, target_modules: [all-linear]}"
 CLASHES = [
     ("stages.base.init_from=policy", "stages.base.init_from", "got 'policy', a later stage"),
     ("stages.sft.init_from=sft", "stages.sft.init_from", "got 'sft', this stage itself"),
@@ -129,3 +131,13 @@ def test_a_critic_may_start_from_a_reward_model(problems_in):
 
 def test_an_open_vocabulary_takes_the_tokenizers():
     assert load_recipe("quickstart", ["model.vocab_size=null"]).resolved["model"]["vocab_size"] is None
+
+
+@pytest.mark.parametrize("provider", ["native", "mindformers"])
+def test_adapters_are_put_on_our_own_network_alone(provider):
+    overrides = [f"model.provider={provider}", f"+stages.sft.lora={LORA}"]
+    if provider == "native":
+        assert load_recipe("quickstart", overrides).config.stages["sft"].lora.rank == 4
+    else:
+        with pytest.raises(ConfigError, match="stages.sft.lora: expected null because model.provider is mindformers"):
+            load_recipe("quickstart", overrides)

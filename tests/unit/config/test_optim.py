@@ -17,6 +17,11 @@ def schedule(**keys: object) -> ScheduleConfig:
         {"name": "linear"},
         {"name": "cosine"},
         {"name": "wsd", "decay_ratio": 0.2},
+        {"name": "mindformers:ConstantWarmUpLR", "final_ratio": 1},
+        {"name": "mindformers:LinearWithWarmUpLR", "final_ratio": 0},
+        {"name": "mindformers:CosineWithWarmUpLR"},
+        {"name": "mindformers:PolynomialWithWarmUpLR"},
+        {"name": "mindformers:WarmUpStableDecayLR", "decay_ratio": 0.2},
     ],
 )
 def test_each_schedule_takes_its_keys(keys):
@@ -29,6 +34,10 @@ def test_each_schedule_takes_its_keys(keys):
         ({"name": "constant"}, "expected 1 because the schedule is constant, got 0.1"),
         ({"name": "wsd"}, "because the schedule is wsd, got nothing"),
         ({"name": "linear", "decay_ratio": 0.5}, "expected nothing because the schedule is linear, got 0.5"),
+        ({"name": "mindformers:LinearWithWarmUpLR"}, "expected 0 because the schedule is mindformers:Linear"),
+        ({"name": "mindformers:PolynomialWithWarmUpLR", "final_ratio": 1}, "expected less than 1 because"),
+        ({"name": "mindformers:WarmUpStableDecayLR"}, "because the schedule is mindformers:WarmUp.*, got nothing"),
+        ({"name": "mindformers:CosineWithWarmUpLR", "decay_ratio": 0.5}, "expected nothing because"),
         ({"name": "wavy"}, "expected a schedule"),
         ({"warmup": "2 epochs"}, "`epochs` does not fit here"),
     ],

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from llmstack.config.load import load_recipe
+from llmstack.config.model import ModelFolderConfig
 from llmstack.errors import UserError
 from llmstack.registry import REWARDS, STAGES
+from llmstack.stages import chain
 from llmstack.stages.chain import _plugin_parts, model_refs, run_recipe, sized_model
-from tests.helpers.stages import model_config, tokenizer
+from tests.helpers.stages import causal_folder, model_config, tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +31,15 @@ def test_the_vocabulary_is_the_tokenizers_unless_larger():
     assert sized_model(model_config(vocab_size=size + 5), tokenizer()).vocab_size == size + 5
     with pytest.raises(UserError, match=rf"model.vocab_size: expected at least {size}"):
         sized_model(model_config(vocab_size=size - 1), tokenizer())
+
+
+@pytest.mark.parametrize("provider", ["native", "mindformers"])
+def test_a_model_folder_keeps_the_provider_beside_it(tmp_path, provider):
+    folder = causal_folder(tmp_path / "model")
+    beside = ModelFolderConfig.model_validate({"from": str(folder), "provider": provider})
+    found = chain.model_config(SimpleNamespace(model=beside))
+    assert found == model_config(provider=provider)
+    assert chain.model_config(SimpleNamespace(model=found)) is found
 
 
 def test_parts_of_plugins_count_and_built_ins_do_not(quickstart):

@@ -1,0 +1,1 @@
+"""Bridges to other libraries, each in a package that alone imports it."""
