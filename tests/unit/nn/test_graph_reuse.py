@@ -23,10 +23,10 @@ class Scaled(nn.Cell):
 class Chain(nn.Cell):
     def __init__(self, *cells):
         super().__init__()
-        self.cells = nn.CellList(list(cells))
+        self.copies = nn.CellList(list(cells))
 
     def construct(self, x):
-        for cell in self.cells:
+        for cell in self.copies:
             x = cell(x)
         return x
 
@@ -37,7 +37,7 @@ def test_copies_keep_their_own_parameters_and_other_facts_their_own_graph():
     (out,), (dx,), gradients = Differentiated(chain, 1)((one,), (one,))
     assert float(out[0]) == float(dx[0]) == 300.0
     assert {name: float(value) for name, value in gradients.items()} == {
-        "cells.0.weight": 150.0,
-        "cells.1.weight": 100.0,
-        "cells.2.weight": 60.0,
+        "copies.0.weight": 150.0,
+        "copies.1.weight": 100.0,
+        "copies.2.weight": 60.0,
     }
