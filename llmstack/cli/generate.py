@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
     prompt = _prompt_ids(tokenizer, args.prompt, chat=args.chat)
     setup()
     from llmstack.generation.pool import GeneratorPool
+    from llmstack.generation.rules import SamplingRules
     from llmstack.models.checkpoint_io import build_causal, load_weights
     from llmstack.models.hf_config import folder_kind, read_config
 
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         )
     model = build_causal(config, seed=0)
     load_weights(model, folder)
-    pool = GeneratorPool(model, eos_ids=tokenizer.eos_ids, top_k=args.top_k, top_p=args.top_p)
+    pool = GeneratorPool(model, eos_ids=tokenizer.eos_ids, rules=SamplingRules(top_k=args.top_k, top_p=args.top_p))
     (answers,) = pool.answer(
         [prompt],
         max_new_tokens=args.max_new_tokens,
