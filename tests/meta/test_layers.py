@@ -13,7 +13,7 @@ LEVELS = [
     {"runtime", "nn", "losses", "rl"},
     {"data", "models", "optim", "generation", "integrations"},
     {"engine"},
-    {"stages"},
+    {"stages", "evaluation"},
     {"testing"},
     {"cli"},
 ]
@@ -26,6 +26,7 @@ SAME_LEVEL = {
     "losses": {"runtime", "nn"},
     "generation": {"models"},
     "integrations": {"models", "optim"},
+    "evaluation": {"stages"},
 }
 """Which packages of its own level a package may import."""
 DATA_MAY_IMPORT = {"errors", "registry", "config", "rl"}
