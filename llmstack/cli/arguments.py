@@ -31,6 +31,18 @@ def add_generate(command: Command) -> None:
     _add_device(command)
 
 
+def add_chat(command: Command) -> None:
+    """Options of ``llmstack chat``.
+
+    Args:
+        command: gets them.
+    """
+    _add_model(command)
+    command.add_argument("--system", metavar="TEXT", help="a system message")
+    add_sampling(command, temperature=0.7, max_new_tokens=512)
+    _add_device(command)
+
+
 def add_sampling(command: Command, *, temperature: float | None, max_new_tokens: int) -> None:
     """Options that say how a token is drawn.
 

@@ -77,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     listing = _command(commands, "list", "list what a recipe can name")
     listing.add_argument("what", choices=_LISTS, metavar="|".join(_LISTS), help="what to list")
     _add_generate(commands)
+    _add_chat(commands)
     _add_import(commands)
     _add_export(commands)
     _add_mindformers(commands)
@@ -104,6 +105,10 @@ def _recipe_command(
 
 def _add_generate(commands: argparse._SubParsersAction) -> None:
     arguments.add_generate(_command(commands, "generate", "let a trained model write"))
+
+
+def _add_chat(commands: argparse._SubParsersAction) -> None:
+    arguments.add_chat(_command(commands, "chat", "talk with a trained model"))
 
 
 def _add_import(commands: argparse._SubParsersAction) -> None:
