@@ -78,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     listing.add_argument("what", choices=_LISTS, metavar="|".join(_LISTS), help="what to list")
     _add_generate(commands)
     _add_chat(commands)
+    _add_eval(commands)
     _add_import(commands)
     _add_export(commands)
     _add_mindformers(commands)
@@ -109,6 +110,10 @@ def _add_generate(commands: argparse._SubParsersAction) -> None:
 
 def _add_chat(commands: argparse._SubParsersAction) -> None:
     arguments.add_chat(_command(commands, "chat", "talk with a trained model"))
+
+
+def _add_eval(commands: argparse._SubParsersAction) -> None:
+    arguments.add_eval(_command(commands, "eval", "measure a trained model"))
 
 
 def _add_import(commands: argparse._SubParsersAction) -> None:

@@ -58,7 +58,7 @@ class TextFiles:
                 if text.strip():
                     found.append(TextRecord(text, where=f"{path}:1"))
             else:
-                found.extend(TextRecord(block, where=f"{path}:{line}") for line, block in _blocks(text))
+                found.extend(TextRecord(block, where=f"{path}:{line}") for line, block in blocks(text))
         if not found:
             raise DataError(f"{self._config.path}: expected text, got only empty files. Correct `path`.")
         return found
@@ -68,8 +68,15 @@ class TextFiles:
         return files_fingerprint(self._config.path)
 
 
-def _blocks(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (first line number, text) of each run of non-blank lines."""
+def blocks(text: str) -> Iterator[tuple[int, str]]:
+    """The documents of a text that blank lines separate.
+
+    Args:
+        text: with line ends as ``\\n``.
+
+    Yields:
+        First line number and text of each run of non-blank lines.
+    """
     start, block = 0, list[str]()
     for number, line in enumerate(text.split("\n") + [""], start=1):
         if line.strip():

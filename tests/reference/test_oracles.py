@@ -17,6 +17,7 @@ from tests.reference import (
     mlp,
     norm,
     pairwise,
+    pass_at_k,
     ppo,
     rope,
     sampling,
@@ -218,3 +219,9 @@ def test_sampling_by_hand():
 
 def test_repetition_penalty_by_hand():
     close(sampling.penalised([3.0, -1.0, 3.0, -1.0], [0, 1, 1], 2.0), [1.5, -2.0, 3.0, -1.0])
+
+
+def test_pass_at_k_by_hand():
+    """Of four samples with one right, three of the six pairs hold it."""
+    assert pass_at_k.pass_at_k([True, False, False, False], 2) == 0.5
+    assert pass_at_k.pass_at_k([False, False], 1) == 0.0
