@@ -46,7 +46,7 @@ def load_language_model(folder: str | Path) -> Loaded[CausalLM]:
         UserError: no folder, a model that scores, weights that do not fit, or a tokenizer of another model.
     """
     path, tokenizer = _checked(folder, "causal")
-    model = build_causal(read_config(path), seed=0)
+    model = build_causal(read_config(path), seed=None)
     load_weights(model, path)
     return Loaded(model, tokenizer, path)
 
@@ -61,7 +61,7 @@ def load_reward_model(folder: str | Path) -> Loaded[ScalarModel]:
         UserError: no folder, a model that writes, weights that do not fit, or a tokenizer of another model.
     """
     path, tokenizer = _checked(folder, "scalar")
-    model = build_scalar(read_config(path), seed=0)
+    model = build_scalar(read_config(path), seed=None)
     load_weights(model, path)
     return Loaded(model, tokenizer, path)
 
