@@ -7,6 +7,7 @@ own command with this model added; a program imports this module and passes ``mo
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -60,7 +61,7 @@ class LlmstackLM(TemplateLM):
     ) -> None:
         super().__init__()
         if device not in (None, "cpu", "ascend"):
-            raise UserError(f"device: expected cpu or ascend, got {device!r}. Correct it.")
+            raise UserError(f"device: expected cpu or ascend, got {device!r}. Pass `--device cpu`.")
         setup(device or "cpu", threads)
         from llmstack.evaluation.loading import load_language_model
 
@@ -217,12 +218,33 @@ class LlmstackLM(TemplateLM):
         return self._writers[wanted]
 
 
-def main() -> None:
-    """The harness's command line, in which ``--model llmstack`` is known."""
+def with_device(argv: Sequence[str]) -> list[str]:
+    """A command line of the harness that names a device: its own default is a GPU of PyTorch's.
+
+    Args:
+        argv: arguments; a configuration file is left to name the device itself.
+    """
+    given = {word.partition("=")[0] for word in argv}
+    runs = "--model" in given and not given & {"--device", "--config", "-C"}
+    return [*argv, *(["--device", "cpu"] if runs else [])]
+
+
+def main() -> int:
+    """The harness's command line, in which ``--model llmstack`` is known.
+
+    Returns:
+        The exit status: 2 when the input is wrong.
+    """
     from lm_eval.__main__ import cli_evaluate
 
-    cli_evaluate()
+    sys.argv = with_device(sys.argv)
+    try:
+        cli_evaluate()
+    except UserError as wrong:
+        sys.stderr.write(f"llmstack: {wrong}\n")
+        return 2
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -110,6 +110,21 @@ def test_conversations_are_rendered_by_the_folders_template(lm):
     assert lm.tokenizer_name.startswith("llmstack-")
 
 
+def test_the_commands_device_is_not_a_gpu(adapter):
+    assert adapter.with_device(["x", "--model", "llmstack"]) == ["x", "--model", "llmstack", "--device", "cpu"]
+    for argv in (["x", "ls"], ["x", "--model", "a", "--device=ascend"], ["x", "--model", "a", "--config", "c"]):
+        assert adapter.with_device(argv) == argv
+
+
+def test_the_command_reports_wrong_input(adapter, monkeypatch, capsys, tmp_path):
+    path = tmp_path / "nothing"
+    argv = ["x", "run", "--model", "llmstack", "--model_args", f"path={path}", "--tasks", "none_of_these"]
+    monkeypatch.setattr(sys, "argv", argv)
+    monkeypatch.setattr("lm_eval.__main__.cli_evaluate", lambda: adapter.LlmstackLM(str(path)))
+    assert adapter.main() == 2
+    assert capsys.readouterr().err.startswith(f"llmstack: {path}: expected a model folder, got none")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
