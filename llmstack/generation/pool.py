@@ -98,9 +98,10 @@ class GeneratorPool:
         prompt_len = max(_SHORTEST_STREAM_BUCKET, bucket_of(max(map(len, prompts)), 2 * room))
         slots = 1 << (prompt_len + max_new_tokens - 1).bit_length()
         shape = (len(prompts), slots)
+        model = self.model.native()
         if shape not in self._streamers:
             self._streamers[shape] = Streamer(
-                self.model, batch_rows=len(prompts), context_len=slots, eos_ids=self.eos_ids, rules=self.rules
+                model, batch_rows=len(prompts), context_len=slots, eos_ids=self.eos_ids, rules=self.rules
             )
         return self._streamers[shape].stream(
             prompts, prompt_len=prompt_len, max_new_tokens=max_new_tokens, temperature=temperature, rng=rng
