@@ -1,73 +1,125 @@
-"""``llmstack generate``: lets a trained model go on from a prompt."""
+"""``llmstack generate``: lets a trained model go on from prompts."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from llmstack.data.records import Message
-from llmstack.data.tokenizer import Tokenizer
 from llmstack.errors import UserError
-from llmstack.runtime.device import setup
+
+if TYPE_CHECKING:
+    from llmstack.evaluation.answers import AnswerOptions, Written
+    from llmstack.evaluation.questions import Question
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the answers, one after the other.
+    """Prints the answers, one after the other, or writes them into a file.
 
     Args:
-        args: ``model_dir``, ``prompt``, ``chat``, ``temperature``, ``max_new_tokens``, ``num_samples``, ``seed``,
-            ``top_k``, ``top_p``.
+        args: the options of :func:`llmstack.cli.arguments.add_generate`.
 
     Returns:
         0.
 
     Raises:
         UserError: no model folder, a model that does not write, a tokenizer of another model, an empty prompt or one
-            longer than the context, or a sampling option out of range.
+            longer than the context, a file that cannot be read or written, or an option out of range.
     """
-    folder = Path(args.model_dir)
-    if not folder.is_dir():
-        raise UserError(f"{folder}: expected a model folder, got none. Name one, e.g. runs/quickstart/policy/final.")
-    tokenizer = Tokenizer.load(folder)
-    prompt = _prompt_ids(tokenizer, args.prompt, chat=args.chat)
-    setup()
-    from llmstack.generation.pool import GeneratorPool
-    from llmstack.models.checkpoint_io import build_causal, load_weights
-    from llmstack.models.hf_config import folder_kind, read_config
+    from llmstack.evaluation.questions import Asking
+    from llmstack.evaluation.report import check_output, write_rows
+    from llmstack.runtime.device import setup
 
-    config = read_config(folder)
-    if folder_kind(folder) != "causal":
-        raise UserError(f"{folder}: expected a language model, got one that scores. Name a language model's folder.")
-    if tokenizer.vocab_size > (config.vocab_size or 0):
-        raise UserError(
-            f"{folder}: expected a tokenizer of at most the model's {config.vocab_size} ids, got one of "
-            f"{tokenizer.vocab_size}. Put the model's own tokenizer into the folder."
-        )
-    model = build_causal(config, seed=0)
-    load_weights(model, folder)
-    pool = GeneratorPool(model, eos_ids=tokenizer.eos_ids, top_k=args.top_k, top_p=args.top_p)
-    (answers,) = pool.answer(
-        [prompt],
-        max_new_tokens=args.max_new_tokens,
-        temperature=args.temperature,
-        rng=np.random.default_rng(args.seed),
-        num_samples=args.num_samples,
-    )
-    for number, answer in enumerate(answers, start=1):
-        if len(answers) > 1:
-            sys.stdout.write(f"--- {number} of {len(answers)}\n")
-        sys.stdout.write(tokenizer.decode(answer.tokens) + "\n")
+    questions, asking = asked(args), Asking(chat=args.chat, system=args.system)
+    out = check_output(args.out, option="--out")
+    setup(args.device, args.threads)
+    from llmstack.evaluation.answers import Writer
+    from llmstack.evaluation.loading import load_language_model
+
+    options = answer_options(args)
+    loaded = load_language_model(args.model_dir)
+    prompts = [asking.ids(question, loaded.tokenizer) for question in questions]
+    answers = Writer(loaded, options).write(prompts, wheres=[question.where for question in questions])
+    if out is None:
+        _print(answers)
+    else:
+        write_rows(out, [_row(question, found) for question, found in zip(questions, answers, strict=True)])
+        sys.stdout.write(f"{sum(map(len, answers))} answers to {len(answers)} prompts in {out}\n")
     return 0
 
 
-def _prompt_ids(tokenizer: Tokenizer, text: str, *, chat: bool) -> list[int]:
-    """The prompt as the model was trained to see it: a document's beginning, or a user's turn."""
-    if chat:
-        return tokenizer.encode_prompt([Message(role="user", content=text)], where="--prompt")
-    ids = [*tokenizer.prefix_ids, *tokenizer.encode(text)]
-    if not ids:
-        raise UserError("--prompt: expected some text, got none. Write what the model should go on from.")
-    return ids
+def asked(args: argparse.Namespace) -> list[Question]:
+    """The prompts that were given.
+
+    Args:
+        args: with ``prompt`` or ``prompts``, and ``field``.
+
+    Raises:
+        UserError: an empty prompt, or a file without prompts.
+    """
+    from llmstack.evaluation.questions import questions_of, read_prompts
+
+    if args.prompt is not None:
+        if args.field:
+            raise UserError("--field: expected --prompts FILE.jsonl with it, got --prompt. Remove --field.")
+        return questions_of(args.prompt)
+    if args.field and not args.prompts.endswith(".jsonl"):
+        raise UserError(f"--field: expected a .jsonl file with it, got {args.prompts}. Remove --field.")
+    return read_prompts(args.prompts, fields_of(args, ("prompt", "messages")))
+
+
+def fields_of(args: argparse.Namespace, known: Sequence[str]) -> dict[str, str]:
+    """How the user's file calls our fields.
+
+    Args:
+        args: with ``field``.
+        known: our names.
+
+    Raises:
+        UserError: a name that is not ours.
+    """
+    for ours, name in args.field:
+        if ours not in known:
+            raise UserError(f"--field: expected one of {', '.join(known)} before '=', got {ours}={name}. Correct it.")
+    return dict(args.field)
+
+
+def answer_options(args: argparse.Namespace) -> AnswerOptions:
+    """How answers are sampled.
+
+    Args:
+        args: the options of sampling, ``num_samples``, ``stop`` and ``batch_rows``.
+    """
+    from llmstack.evaluation.answers import AnswerOptions
+    from llmstack.generation.rules import SamplingRules
+
+    return AnswerOptions(
+        max_new_tokens=args.max_new_tokens,
+        temperature=args.temperature,
+        num_samples=args.num_samples,
+        seed=args.seed,
+        rules=SamplingRules(args.repetition_penalty, args.top_k, args.top_p, args.min_p),
+        stops=tuple(args.stop),
+        batch_rows=args.batch_rows,
+    )
+
+
+def _print(answers: Sequence[Sequence[Written]]) -> None:
+    for index, found in enumerate(answers, start=1):
+        if len(answers) > 1:
+            sys.stdout.write(f"=== prompt {index} of {len(answers)}\n")
+        for number, answer in enumerate(found, start=1):
+            if len(found) > 1:
+                sys.stdout.write(f"--- {number} of {len(found)}\n")
+            sys.stdout.write(answer.text + "\n")
+
+
+def _row(question: Question, answers: Sequence[Written]) -> dict[str, object]:
+    return {
+        "prompt": question.as_json,
+        "responses": [answer.text for answer in answers],
+        "finished": [answer.finished for answer in answers],
+        "num_tokens": [answer.num_tokens for answer in answers],
+        "mean_logp": [answer.mean_logp for answer in answers],
+    }

@@ -11,6 +11,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from llmstack.cli import arguments
 from llmstack.cli.faults import report
 
 _LISTS = ("stages", "models", "providers", "rewards", "sources", "optimizers", "schedules", "recipes")
@@ -76,6 +77,8 @@ def _parser() -> argparse.ArgumentParser:
     listing = _command(commands, "list", "list what a recipe can name")
     listing.add_argument("what", choices=_LISTS, metavar="|".join(_LISTS), help="what to list")
     _add_generate(commands)
+    _add_chat(commands)
+    _add_eval(commands)
     _add_import(commands)
     _add_export(commands)
     _add_mindformers(commands)
@@ -102,18 +105,15 @@ def _recipe_command(
 
 
 def _add_generate(commands: argparse._SubParsersAction) -> None:
-    command = _command(commands, "generate", "let a trained model write")
-    command.add_argument("model_dir", metavar="MODEL_DIR", help="a model folder, e.g. runs/quickstart/policy/final")
-    command.add_argument("--prompt", required=True, metavar="TEXT", help="what to go on from")
-    command.add_argument("--chat", action="store_true", help="put the prompt into the model's chat template")
-    command.add_argument("--temperature", type=_temperature, default=1.0, metavar="X", help="0 is greedy (default 1)")
-    command.add_argument(
-        "--max-new-tokens", type=_positive, default=64, metavar="N", help="longest answer (default 64)"
-    )
-    command.add_argument("--num-samples", type=_positive, default=1, metavar="N", help="answers to write (default 1)")
-    command.add_argument("--seed", type=_natural, default=0, metavar="N", help="seed of the sampling (default 0)")
-    command.add_argument("--top-k", type=_natural, default=0, metavar="N", help="keep the N likeliest tokens (0: all)")
-    command.add_argument("--top-p", type=_ratio, default=1.0, metavar="P", help="keep the likeliest share P (1: all)")
+    arguments.add_generate(_command(commands, "generate", "let a trained model write"))
+
+
+def _add_chat(commands: argparse._SubParsersAction) -> None:
+    arguments.add_chat(_command(commands, "chat", "talk with a trained model"))
+
+
+def _add_eval(commands: argparse._SubParsersAction) -> None:
+    arguments.add_eval(_command(commands, "eval", "measure a trained model"))
 
 
 def _add_import(commands: argparse._SubParsersAction) -> None:
@@ -149,31 +149,3 @@ def _add_mindformers(commands: argparse._SubParsersAction) -> None:
     load.add_argument("--contiguous-attention", action="store_true", help=attention)
     mlp = "it was trained with use_interleaved_weight_layout_mlp: False"
     load.add_argument("--contiguous-mlp", action="store_true", help=mlp)
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text}")
-    return value
-
-
-def _natural(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, got {text}")
-    return value
-
-
-def _temperature(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected a number of at least 0, got {text}")
-    return value
-
-
-def _ratio(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"expected a number above 0 and at most 1, got {text}")
-    return value

@@ -132,8 +132,8 @@ def preference_rows(records: Sequence[Record], tokenizer: Tokenizer, seq_len: in
     """
     pairs = require(records, (PreferenceRecord,), used_for="preference rows")
     wheres = [pair.where for pair in pairs]
-    chosen = _prompt_and_answer(tokenizer, [(pair.prompt, pair.chosen) for pair in pairs], wheres)
-    rejected = _prompt_and_answer(tokenizer, [(pair.prompt, pair.rejected) for pair in pairs], wheres)
+    chosen = prompt_and_answer(tokenizer, [(pair.prompt, pair.chosen) for pair in pairs], wheres)
+    rejected = prompt_and_answer(tokenizer, [(pair.prompt, pair.rejected) for pair in pairs], wheres)
     kept: list[tuple[list[int], list[int]]] = []
     margins: list[float] = []
     dropped = _Dropped()
@@ -161,10 +161,22 @@ def preference_rows(records: Sequence[Record], tokenizer: Tokenizer, seq_len: in
     return PreferenceRows(arrays, num_tokens, report)
 
 
-def _prompt_and_answer(
+def prompt_and_answer(
     tokenizer: Tokenizer, samples: Sequence[tuple[str, str]], wheres: Sequence[str]
 ) -> list[tuple[list[int], list[int]]]:
-    """Ids in front of the answer, and ids of the answer with the token that ends it."""
+    """A user's turn and the assistant's, as a reward model reads them.
+
+    Args:
+        tokenizer: gives ids and assistant mask.
+        samples: prompt and answer of each.
+        wheres: where each comes from, for messages.
+
+    Returns:
+        For each the ids in front of the answer, and the answer's with the token that ends it.
+
+    Raises:
+        DataError: an answer without a token, or a turn that the tokenizer refuses.
+    """
     conversations = [(Message("user", prompt), Message("assistant", answer)) for prompt, answer in samples]
     split = []
     for where, (ids, mask) in zip(wheres, tokenizer.encode_chats(conversations, wheres=wheres), strict=True):

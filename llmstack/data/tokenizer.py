@@ -11,8 +11,8 @@ import tokenizers  # type: ignore[import-untyped]
 
 from llmstack.data.bpe import train_bpe
 from llmstack.data.chat import CHATML, ChatTemplate, EncodedChat, span_mask
+from llmstack.data.files import read_text
 from llmstack.data.records import Message, record_texts
-from llmstack.data.sources import read_text
 from llmstack.data.tokenizer_files import TEMPLATE_FILE, dump_json, read_folder, token_text
 from llmstack.errors import DataError
 from llmstack.registry import SOURCES
@@ -110,6 +110,11 @@ class Tokenizer:
             The text; bytes that are not UTF-8 become U+FFFD.
         """
         return self._backend.decode([int(i) for i in ids], skip_special_tokens=skip_special)
+
+    @property
+    def control_tokens(self) -> dict[str, int]:
+        """Text and id of every control token: those that :meth:`decode` leaves out."""
+        return dict(self._special)
 
     @property
     def has_template(self) -> bool:

@@ -159,11 +159,35 @@ class ComposedSampler(nn.Cell):
         Returns:
             ``(token_B, logp_B)``: (B,) int32, and (B,) float32 in nats.
         """
-        last = logits_BV.shape[1] - 1
         probs_BV = self.softmax(logits_BV / temperature)
-        running_BV = self.cumulate(self.keep(probs_BV), 1)
+        token_B = self.pick(self.keep(probs_BV), uniform_B)
+        return token_B, self.log_of(probs_BV, token_B)
+
+    def pick(self, weights_BV: Tensor, uniform_B: Tensor) -> Tensor:
+        """Invert the distribution function.
+
+        Args:
+            weights_BV: (B, V) float32, probabilities up to a factor.
+            uniform_B: (B,) float32, u within (0, 1).
+
+        Returns:
+            (B,) int32.
+        """
+        last = weights_BV.shape[1] - 1
+        running_BV = self.cumulate(weights_BV, 1)
         total_B1 = ops.gather(running_BV, Tensor([last], ms.int32), 1)
         passed_BV = ops.less_equal(running_BV, ops.expand_dims(uniform_B, 1) * total_B1)
         passed_B = ops.cast(self.count(ops.cast(passed_BV, ms.float32), 1), ms.int32)
-        token_B = ops.minimum(passed_B, last)
-        return token_B, ops.log(ops.reshape(ops.gather_elements(probs_BV, 1, ops.expand_dims(token_B, 1)), (-1,)))
+        return ops.minimum(passed_B, last)
+
+    def log_of(self, probs_BV: Tensor, token_B: Tensor) -> Tensor:
+        """Logarithm of one probability a row.
+
+        Args:
+            probs_BV: (B, V) float32.
+            token_B: (B,) int32.
+
+        Returns:
+            (B,) float32.
+        """
+        return ops.log(ops.reshape(ops.gather_elements(probs_BV, 1, ops.expand_dims(token_B, 1)), (-1,)))

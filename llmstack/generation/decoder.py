@@ -22,9 +22,19 @@ class CachedDecoder(nn.Cell):
         batch_rows: rows B.
         prompt_len: slots P of a prompt.
         context_len: slots T, prompt and answer together.
+        caches: of another decoder of this model with the same rows and slots, to go on from what it has read; None
+            makes new ones.
     """
 
-    def __init__(self, model: CausalLM, *, batch_rows: int, prompt_len: int, context_len: int) -> None:
+    def __init__(
+        self,
+        model: CausalLM,
+        *,
+        batch_rows: int,
+        prompt_len: int,
+        context_len: int,
+        caches: nn.CellList | None = None,
+    ) -> None:
         # the cells taken in are the model's: their parameters keep the names they have there
         super().__init__(auto_prefix=False)
         config = model.config
@@ -39,10 +49,21 @@ class CachedDecoder(nn.Cell):
         self.trunk = model.trunk
         self.head = model.head
         self.num_layers = config.num_hidden_layers
-        self.caches = nn.CellList([kernels.cache(sizes) for _ in range(self.num_layers)])
+        self.caches = nn.CellList([kernels.cache(sizes) for _ in range(self.num_layers)]) if caches is None else caches
         self.view = kernels.cache_view(context_len, config.sliding_window)
         self.prompt_slots = Tensor(np.arange(prompt_len, dtype=np.int32)[None])
         self.last_rows = Tensor(np.arange(1, batch_rows + 1, dtype=np.int32) * prompt_len - 1)
+
+    def real(self, first_B: Tensor) -> Tensor:
+        """Which slots of the prompts hold a token.
+
+        Args:
+            first_B: (B,) int32, index of each row's first real token.
+
+        Returns:
+            (B, P) float32, 1 on tokens and 0 on padding.
+        """
+        return ops.cast(ops.greater_equal(self.prompt_slots, ops.expand_dims(first_B, 1)), ms.float32)
 
     def prefill(self, tokens_BP: Tensor, first_B: Tensor) -> Tensor:
         """Run the prompts and fill the caches.

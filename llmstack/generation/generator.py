@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,15 +12,9 @@ from llmstack.errors import UserError
 from llmstack.generation import kernels
 from llmstack.generation.decoder import CachedDecoder
 from llmstack.generation.loop import DecodingLoop
+from llmstack.generation.noise import divisor, uniforms
+from llmstack.generation.rules import ALL_TOKENS, SamplingRules
 from llmstack.models.causal_lm import CausalLM
-
-_COLDEST = 2.0**-60
-"""Temperature that stands for 0. Logits are scaled by a power of two, so no rounding is added, and any two that differ
-end so far apart that softmax gives the larger one everything."""
-_GREEDY_UNIFORM = 2.0**-20
-"""The uniform number at temperature 0: inverting the distribution at it gives the first of the best tokens."""
-_UNIFORM_STEPS = 2**23
-"""Uniform numbers are the middles of this many equal parts of (0, 1): float32 holds them exactly, and never 0 or 1."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +47,11 @@ class Generator:
         prompt_len: length P that prompts are padded to.
         max_new_tokens: longest answer R.
         eos_ids: every token that ends an answer; empty: none does.
-        top_k: draw among the best ``top_k`` tokens; 0 draws among all.
-        top_p: of those, draw among the fewest best whose probability reaches ``top_p``; 1 draws among all.
+        rules: which tokens may be drawn.
 
     Raises:
-        UserError: a size that is not positive, prompt and answer longer than the model's context, an end token
-            outside the vocabulary, or ``top_k`` or ``top_p`` out of range.
+        UserError: a size that is not positive, prompt and answer longer than the model's context, or an end token
+            outside the vocabulary.
     """
 
     def __init__(
@@ -70,18 +62,16 @@ class Generator:
         prompt_len: int,
         max_new_tokens: int,
         eos_ids: Sequence[int],
-        top_k: int = 0,
-        top_p: float = 1.0,
+        rules: SamplingRules = ALL_TOKENS,
     ) -> None:
         self.batch_rows, self.prompt_len, self.max_new_tokens = batch_rows, prompt_len, max_new_tokens
         self.eos_ids = tuple(eos_ids)
         self._check(model)
-        check_support(top_k, top_p)
         decoder = CachedDecoder(
             model, batch_rows=batch_rows, prompt_len=prompt_len, context_len=prompt_len + max_new_tokens
         )
-        sampler = kernels.sampler(top_k, top_p)
-        self.graph = DecodingLoop(decoder, sampler, max_new_tokens=max_new_tokens, eos_ids=self.eos_ids)
+        sampler = kernels.sampler(rules, batch_rows=batch_rows, vocab_size=model.vocab_size)
+        self.graph = DecodingLoop(decoder, sampler, room=max_new_tokens, eos_ids=self.eos_ids)
 
     def generate(
         self, tokens: np.ndarray, lengths: np.ndarray, *, temperature: float, rng: np.random.Generator
@@ -111,22 +101,15 @@ class Generator:
                 f"prompts: expected lengths from 1 to {self.prompt_len}, got {lengths.min()} to {lengths.max()}. "
                 "Leave empty prompts out and cut long ones."
             )
-        check_temperature(temperature)
-        uniforms_RB = self._uniforms(temperature, rng)
+        divisor_1 = divisor(temperature)
+        uniforms_RB = uniforms((self.max_new_tokens, self.batch_rows), temperature, rng)
         tokens_RB, logp_RB, steps = self.graph(
             Tensor(np.ascontiguousarray(tokens, np.int32)),
             Tensor(np.ascontiguousarray(lengths, np.int32)),
-            Tensor(np.array([max(temperature, _COLDEST)], np.float32)),
+            Tensor(divisor_1),
             Tensor(uniforms_RB),
         )
         return self._answers(tokens_RB.asnumpy().T, logp_RB.asnumpy().T, int(steps.asnumpy()))
-
-    def _uniforms(self, temperature: float, rng: np.random.Generator) -> np.ndarray:
-        """(R, B) float32 in (0, 1), one number a token."""
-        shape = (self.max_new_tokens, self.batch_rows)
-        if temperature < _COLDEST:
-            return np.full(shape, _GREEDY_UNIFORM, np.float32)
-        return ((rng.integers(0, _UNIFORM_STEPS, shape) + 0.5) / _UNIFORM_STEPS).astype(np.float32)
 
     def _answers(self, tokens_BR: np.ndarray, logp_BR: np.ndarray, steps: int) -> Generated:
         """Cut each row after its first end token; the loop stops after ``steps`` tokens when every row has one."""
@@ -152,38 +135,22 @@ class Generator:
                 f"max_new_tokens: expected prompt and answer within the model's context of {context} tokens, got "
                 f"{self.prompt_len} + {self.max_new_tokens}. Shorten the prompt or the answer."
             )
-        outside = [i for i in self.eos_ids if not 0 <= i < model.vocab_size]
-        if outside:
-            raise UserError(
-                f"eos_ids: expected ids below the vocabulary's size of {model.vocab_size}, got {outside}. "
-                "Use the model's own tokenizer."
-            )
+        check_ends(self.eos_ids, model.vocab_size)
 
 
-def check_temperature(temperature: float) -> None:
-    """Refuse what no softmax can be divided by.
+def check_ends(eos_ids: Sequence[int], vocab_size: int) -> None:
+    """Refuse end tokens that no model of this size can draw.
 
     Args:
-        temperature: 0 or a positive number.
+        eos_ids: every token that ends an answer.
+        vocab_size: V.
 
     Raises:
-        UserError: it is negative, infinite or not a number.
+        UserError: one is outside the vocabulary.
     """
-    if not 0.0 <= temperature < math.inf:
-        raise UserError(f"temperature: expected 0 or a positive number, got {temperature}. 0 takes the best token.")
-
-
-def check_support(top_k: int, top_p: float) -> None:
-    """Refuse what would leave no token to draw.
-
-    Args:
-        top_k: 0 or a number of tokens.
-        top_p: above 0, at most 1.
-
-    Raises:
-        UserError: one of them is out of range.
-    """
-    if top_k < 0:
-        raise UserError(f"top_k: expected 0 or a number of tokens, got {top_k}. 0 draws among all tokens.")
-    if not 0.0 < top_p <= 1.0:
-        raise UserError(f"top_p: expected a share above 0 and at most 1, got {top_p}. 1 draws among all tokens.")
+    outside = [i for i in eos_ids if not 0 <= i < vocab_size]
+    if outside:
+        raise UserError(
+            f"eos_ids: expected ids below the vocabulary's size of {vocab_size}, got {outside}. "
+            "Use the model's own tokenizer."
+        )

@@ -8,6 +8,8 @@ from __future__ import annotations
 from mindspore import nn
 
 from llmstack.generation import composed, native
+from llmstack.generation.penalty import PenalisedSampler, SeenTokens
+from llmstack.generation.rules import SamplingRules
 from llmstack.generation.support import support
 from llmstack.nn import kernels
 
@@ -31,12 +33,16 @@ def cache(sizes: composed.CacheSizes) -> nn.Cell:
     return native.NativeCache(sizes) if kernels.has_native() else composed.ComposedCache(sizes)
 
 
-def sampler(top_k: int, top_p: float) -> nn.Cell:
+def sampler(rules: SamplingRules, *, batch_rows: int, vocab_size: int) -> nn.Cell:
     """A Cell ``(logits_BV, temperature_1, uniform_B) -> (token_B, logp_B)``.
 
     Args:
-        top_k: draw among the best ``top_k`` tokens; 0 draws among all.
-        top_p: of those, among the fewest best whose probability reaches ``top_p``; 1 draws among all.
+        rules: which tokens may be drawn.
+        batch_rows: rows B.
+        vocab_size: V.
     """
-    keep = support(top_k, top_p)
+    keep = support(rules)
+    if rules.penalises:
+        seen = SeenTokens(rules.repetition_penalty, batch_rows=batch_rows, vocab_size=vocab_size)
+        return PenalisedSampler(keep, seen)
     return native.NativeSampler() if keep is None and kernels.has_native() else composed.ComposedSampler(keep)

@@ -1,9 +1,11 @@
-"""Which tokens may be drawn: top-k and nucleus."""
+"""Which tokens may be drawn: top-k, nucleus and min-p."""
 
 from __future__ import annotations
 
 import mindspore as ms
 from mindspore import Tensor, nn, ops
+
+from llmstack.generation.rules import SamplingRules
 
 
 class TopK(nn.Cell):
@@ -67,14 +69,40 @@ class TopP(nn.Cell):
         return weights_BV * ops.cast(ops.greater_equal(weights_BV, bound_B1), ms.float32)
 
 
-def support(top_k: int, top_p: float) -> nn.Cell | None:
+class MinP(nn.Cell):
+    """Keeps the tokens at least p times as likely as the likeliest (Nguyen et al. 2024, algorithm 1).
+
+    Args:
+        p: share of the largest weight, above 0 and at most 1.
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+        self.largest = ops.ReduceMax(keep_dims=True)
+
+    def construct(self, weights_BV: Tensor) -> Tensor:
+        """Zero what may not be drawn.
+
+        Args:
+            weights_BV: (B, V) float32, probabilities up to a factor.
+
+        Returns:
+            (B, V) float32, the same with zeros.
+        """
+        bound_B1 = self.p * self.largest(weights_BV, 1)
+        return weights_BV * ops.cast(ops.greater_equal(weights_BV, bound_B1), ms.float32)
+
+
+def support(rules: SamplingRules) -> nn.Cell | None:
     """A Cell ``weights_BV -> weights_BV`` with zeros on tokens that may not be drawn; None when all may.
 
     Args:
-        top_k: keep the best ``top_k`` tokens; 0 keeps all.
-        top_p: of those, keep the nucleus that holds ``top_p``; 1 keeps all.
+        rules: of which top-k, top-p and min-p count here, in this order.
     """
-    cells: list[nn.Cell] = [TopK(top_k)] if top_k else []
-    if top_p < 1.0:
-        cells.append(TopP(top_p))
+    cells: list[nn.Cell] = [TopK(rules.top_k)] if rules.top_k else []
+    if rules.top_p < 1.0:
+        cells.append(TopP(rules.top_p))
+    if rules.min_p > 0.0:
+        cells.append(MinP(rules.min_p))
     return nn.SequentialCell(cells) if cells else None

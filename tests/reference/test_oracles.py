@@ -17,6 +17,7 @@ from tests.reference import (
     mlp,
     norm,
     pairwise,
+    pass_at_k,
     ppo,
     rope,
     sampling,
@@ -211,4 +212,16 @@ def test_sampling_by_hand():
     assert sampling.kept_tokens(logits, top_p=0.5).tolist() == [True, False, False]
     assert sampling.kept_tokens(logits, top_p=0.51).tolist() == [True, True, False]
     close(sampling.sample(logits, 0.9, top_k=2)[1], math.log(0.375))
+    assert sampling.kept_tokens(logits, min_p=0.5).tolist() == [True, True, False]
+    assert sampling.kept_tokens(logits, min_p=0.61).tolist() == [True, False, False]
     assert sampling.sample(logits, 0.99, temperature=0.0)[0] == 0
+
+
+def test_repetition_penalty_by_hand():
+    close(sampling.penalised([3.0, -1.0, 3.0, -1.0], [0, 1, 1], 2.0), [1.5, -2.0, 3.0, -1.0])
+
+
+def test_pass_at_k_by_hand():
+    """Of four samples with one right, three of the six pairs hold it."""
+    assert pass_at_k.pass_at_k([True, False, False, False], 2) == 0.5
+    assert pass_at_k.pass_at_k([False, False], 1) == 0.0

@@ -10,7 +10,7 @@ import pytest
 from llmstack.cli.main import main
 from llmstack.errors import Interrupted, RunHalted, UserError
 
-COMMANDS = ("train", "check", "show", "list", "generate", "import", "export")
+COMMANDS = ("train", "check", "show", "list", "generate", "chat", "eval", "import", "export")
 
 
 @pytest.fixture
@@ -90,12 +90,16 @@ def test_show_takes_its_recipe_before_or_after_options(command, argv):
 def test_generate_has_its_options(command):
     seen = []
     command("generate", lambda args: seen.append(vars(args)) or 0)
-    argv = ["generate", "dir", "--prompt", "Hi", "--chat", "--temperature", "0", "--max-new-tokens", "5"]
-    assert main([*argv, "--num-samples", "2", "--seed", "3", "--top-k", "4", "--top-p", "0.5"]) == 0
+    argv = ["generate", "dir", "--prompt", "Hi", "--prompt", "Ho", "--chat", "--temperature", "0"]
+    argv += ["--max-new-tokens", "5", "--num-samples", "2", "--seed", "3", "--top-k", "4", "--top-p", "0.5"]
+    argv += ["--min-p", "0.1", "--repetition-penalty", "1.5", "--stop", "a", "--stop", "b", "--batch-rows", "7"]
+    assert main([*argv, "--system", "S", "--out", "x.jsonl", "--threads", "1"]) == 0
     assert seen == [
         {
-            "model_dir": "dir", "prompt": "Hi", "chat": True, "temperature": 0.0, "max_new_tokens": 5,
-            "num_samples": 2, "seed": 3, "top_k": 4, "top_p": 0.5, "module": "generate",
+            "model_dir": "dir", "prompt": ["Hi", "Ho"], "prompts": None, "chat": True, "system": "S", "field": [],
+            "temperature": 0.0, "max_new_tokens": 5, "num_samples": 2, "seed": 3, "top_k": 4, "top_p": 0.5,
+            "min_p": 0.1, "repetition_penalty": 1.5, "stop": ["a", "b"], "batch_rows": 7, "out": "x.jsonl",
+            "device": "cpu", "threads": 1, "module": "generate",
         }
     ]  # fmt: skip
 
@@ -133,7 +137,12 @@ def test_import_and_export_have_their_options(command):
         (["generate", "dir", "--prompt", "x", "--top-k", "-1"], "expected a whole number of at least 0, got -1"),
         (["generate", "dir", "--prompt", "x", "--num-samples", "0"], "expected a whole number of at least 1, got 0"),
         (["generate", "dir", "--prompt", "x", "--temperature", "nan"], "expected a number of at least 0, got nan"),
-        (["generate", "dir", "--prompt", "x", "--seed", "a"], "invalid"),
+        (["generate", "dir", "--prompt", "x", "--seed", "a"], "expected a whole number of at least 0, got a"),
+        (["generate", "dir", "--prompt", "x", "--prompts", "f"], "not allowed with"),
+        (["generate", "dir", "--prompt", "x", "--min-p", "2"], "expected a number from 0 to 1, got 2"),
+        (["generate", "dir", "--prompt", "x", "--repetition-penalty", "0"], "expected a number above 0, got 0"),
+        (["generate", "dir", "--prompts", "x", "--field", "a"], "expected OURS=NAME, got 'a'"),
+        (["generate", "dir", "--prompt", "x", "--device", "gpu"], "invalid choice: 'gpu'"),
     ],
 )
 def test_wrong_arguments_end_with_status_2(argv, words, capsys):

@@ -15,7 +15,7 @@ from llmstack.data.records import (
     ResponseRecord,
     TextRecord,
 )
-from llmstack.data.sources import Jsonl, TextFiles, read_text, resolve_files
+from llmstack.data.sources import Jsonl, TextFiles
 from llmstack.errors import DataError
 
 
@@ -46,12 +46,6 @@ def test_text_blocks_know_their_line(tmp_path: Path) -> None:
     ]
 
 
-def test_glob_crosses_folders(tmp_path: Path) -> None:
-    (tmp_path / "x").mkdir()
-    (tmp_path / "x" / "a.txt").write_text("a")
-    assert resolve_files(str(tmp_path / "**" / "*.txt")) == [tmp_path / "x" / "a.txt"]
-
-
 def test_missing_file() -> None:
     with pytest.raises(DataError, match=r"no/such\.txt: expected an existing file or a glob"):
         texts("no/such.txt")
@@ -72,11 +66,6 @@ def test_not_utf8_names_the_line(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"fine\nna\xefve")
     with pytest.raises(DataError, match=r"a\.txt:2: expected UTF-8 text, got byte 0xef"):
         texts(tmp_path / "a.txt")
-
-
-def test_unreadable_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="expected a readable file, got Is a directory"):
-        read_text(tmp_path)
 
 
 def test_jsonl_kinds(tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ def test_ids_by_hand(letters: Tokenizer) -> None:
     assert (letters.vocab_size, letters.pad_id, letters.eos_id, letters.eos_ids) == (36, PAD, END, (END, STOP))
     assert letters.decode([10, STOP, 11]) == "ab"
     assert letters.decode([10, STOP], skip_special=False) == "a<|im_end|>"
+    assert letters.control_tokens["<|im_end|>"] == STOP
+    assert sorted(letters.control_tokens.values()) == sorted({i for i in range(36) if letters.decode([i]) == ""})
 
 
 def test_assistant_mask_by_hand(letters: Tokenizer) -> None:

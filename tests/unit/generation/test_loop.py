@@ -6,7 +6,7 @@ from mindspore import nn
 
 from llmstack.generation.composed import ComposedSampler
 from llmstack.generation.decoder import CachedDecoder
-from llmstack.generation.loop import DecodingLoop
+from llmstack.generation.loop import Continuation, DecodingLoop, Opening
 from tests.helpers.cells import run
 from tests.helpers.generation_checks import left_padded
 from tests.tolerances import EXACT
@@ -30,7 +30,7 @@ class _Script(nn.Cell):
 def draw(model, prompts):
     """Runs the loop on a script, one row of offsets to 30 for each token."""
     decoder = CachedDecoder(model, batch_rows=3, prompt_len=5, context_len=9)
-    loop = DecodingLoop(decoder, _Script(), max_new_tokens=NEW_TOKENS, eos_ids=(EOS, OTHER_EOS))
+    loop = DecodingLoop(decoder, _Script(), room=NEW_TOKENS, eos_ids=(EOS, OTHER_EOS))
     tokens, lengths = left_padded(prompts, 5)
 
     def run_script(offsets_BR):
@@ -56,3 +56,42 @@ def test_it_stops_when_every_row_has_ended(draw, last_end):
     assert steps == last_end + 1
     np.testing.assert_array_equal(tokens_RB[:steps], 30 + script.T[:steps])
     np.testing.assert_allclose(tokens_RB[steps:], before[steps:], rtol=0, atol=EXACT)  # not touched
+
+
+@pytest.fixture(scope="module")
+def go_on(model, prompts):
+    """An opening and up to 3 tokens more, on a script."""
+    decoder = CachedDecoder(model, batch_rows=3, prompt_len=5, context_len=9)
+    opening = Opening(decoder, _Script(), room=1, eos_ids=(EOS, OTHER_EOS))
+    continuation = Continuation(decoder, _Script(), room=3, eos_ids=(EOS, OTHER_EOS))
+    tokens, lengths = left_padded(prompts, 5)
+
+    def run_script(offsets_BR, *, ended=(False, False, False), limit=3):
+        noise = np.array(offsets_BR, np.float32).T
+        one = np.ones(1, np.float32)
+        first, _ = run(opening, tokens, lengths, one, noise[:1])
+        drawn, _, steps = run(
+            continuation, first[0], np.array(ended), 5 - lengths, np.array([5], np.int32), one, noise[1:],
+            np.array(limit, np.int32),
+        )  # fmt: skip
+        return first, drawn, int(steps)
+
+    return run_script
+
+
+def test_the_first_token_and_up_to_the_limit_more(go_on):
+    script = np.array([[2, 4, 5, 5], [3, 2, 2, 6], [3, 4, 2, 3]])
+    first, drawn, steps = go_on(script)
+    assert steps == 3
+    np.testing.assert_array_equal(np.concatenate([first, drawn]), 30 + script.T)
+    _, drawn, steps = go_on(script[:, ::-1].copy(), limit=2)
+    assert steps == 2
+    np.testing.assert_array_equal(drawn[:2], 30 + script.T[::-1][1:3])
+
+
+def test_it_stops_when_every_row_has_ended_or_was_ended_by_the_caller(go_on):
+    script = np.array([[2, 4, 5, 5], [3, 1, 2, 6], [3, 4, 0, 3]])
+    assert go_on(script)[2] == 3
+    assert go_on(script, ended=(True, False, False))[2] == 2
+    assert go_on(script, ended=(True, False, True))[2] == 1
+    assert go_on(script, ended=(True, True, True))[2] == 0

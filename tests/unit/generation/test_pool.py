@@ -6,6 +6,8 @@ import pytest
 from llmstack.errors import UserError
 from llmstack.generation.generator import Generator
 from llmstack.generation.pool import GeneratorPool, bucket_of
+from llmstack.generation.rules import SamplingRules
+from llmstack.generation.stops import StopTexts
 from llmstack.runtime import compile_count
 from tests.helpers.generation_checks import left_padded
 from tests.tolerances import LOGP_MATCH_ATOL
@@ -61,7 +63,7 @@ def test_a_shape_is_compiled_once(pool):
 
 def test_limits_reach_the_sampler(model, prompts):
     """With one token to choose from, sampling is greedy, and its log-probability is still the policy's."""
-    limited = answer(GeneratorPool(model, eos_ids=(), top_k=1), prompts, temperature=1.0)
+    limited = answer(GeneratorPool(model, eos_ids=(), rules=SamplingRules(top_k=1)), prompts, temperature=1.0)
     free = answer(GeneratorPool(model, eos_ids=()), prompts)
     assert [a[0].tokens for a in limited] == [a[0].tokens for a in free]
     assert max(logp for a in limited for logp in a[0].logp) < -LOGP_MATCH_ATOL
@@ -88,6 +90,53 @@ def test_bad_prompts_are_refused(pool, prompts, options, message):
         answer(pool, prompts, **options)
 
 
-def test_bad_limits_are_refused_before_anything_is_built(model):
-    with pytest.raises(UserError, match="top_p"):
-        GeneratorPool(model, eos_ids=(), top_p=1.5)
+def letters(ids):
+    """Ids as letters, so that texts can be looked for."""
+    return "".join(chr(ord("A") + i) for i in ids)
+
+
+def test_a_stop_text_ends_an_answer_at_the_token_that_completes_it(pool, prompts):
+    free = [of_prompt[0] for of_prompt in answer(pool, prompts)]
+    stop = letters(free[0].tokens[2:4])
+    stops = StopTexts([stop, "not there"], letters)
+    stopped = [of_prompt[0] for of_prompt in answer(pool, prompts, stops=stops)]
+    for before, after in zip(free, stopped, strict=True):
+        at = letters(before.tokens).find(stop)
+        length = NEW_TOKENS if at < 0 else at + len(stop)
+        assert after.tokens == before.tokens[:length]
+        assert after.finished == (at >= 0)
+        assert len(after.logp) == length
+    assert stopped[0].finished
+
+
+def test_noise_is_the_same_with_and_without_stop_texts(pool, prompts):
+    options = {"temperature": 1.0, "num_samples": 5, "max_rows": 4}
+    free = answer(pool, prompts, **options, rng=np.random.default_rng(3))
+    watched = answer(pool, prompts, **options, rng=np.random.default_rng(3), stops=StopTexts(["never"], letters))
+    assert [[a.tokens for a in of_prompt] for of_prompt in watched] == [
+        [a.tokens for a in of_prompt] for of_prompt in free
+    ]
+
+
+def test_an_end_token_comes_before_a_later_stop_text(model, pool, prompts):
+    free = answer(pool, prompts[:1])[0][0]
+    first = free.tokens.index(free.tokens[1]) + 1
+    ended = GeneratorPool(model, eos_ids=free.tokens[1:2])
+    stops = StopTexts([letters(free.tokens[4:5])], letters)
+    (stopped,) = answer(ended, prompts[:1], stops=stops)[0]
+    assert (stopped.tokens, stopped.finished) == (free.tokens[:first], True)
+
+
+def test_a_growing_conversation_is_streamed_by_few_graphs(pool):
+    """Prompts of one bucket share both graphs, whatever their length."""
+
+    def stream(length):
+        return list(pool.stream([[1] * length], max_new_tokens=4, temperature=1.0, rng=np.random.default_rng(0)))
+
+    compile_count.install()
+    start = compile_count.snapshot().graphs
+    assert sum(chunk.tokens.shape[1] for chunk in stream(1)) == 4
+    first = compile_count.snapshot().graphs
+    for length in (2, 20, 60):
+        stream(length)
+    assert (first - start, compile_count.snapshot().graphs - first) == (2, 0)
