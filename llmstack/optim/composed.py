@@ -87,3 +87,36 @@ class ComposedAdamUpdate(nn.Cell):
             if self.decayed[i]:
                 self.assign(param, param * keep)
             self.adam(param, self.moments1[i], self.moments2[i], self.zero, self.zero, rate, beta1, beta2, eps, grad)
+
+
+class ComposedBuffers(nn.Cell):
+    """Sums of gradients over micro-batches.
+
+    Args:
+        buffers: float32, one for every trained parameter.
+    """
+
+    def __init__(self, buffers: ParameterTuple) -> None:
+        super().__init__(auto_prefix=False)
+        self.buffers = buffers
+        self.assign_add = ops.AssignAdd()
+        self.assign = ops.Assign()
+        self.zeros_like = ops.ZerosLike()
+
+    def construct(self, grads: tuple[Tensor, ...]) -> None:
+        """Add gradients.
+
+        Args:
+            grads: in the order and shapes of the buffers.
+        """
+        for i in range(len(self.buffers)):
+            self.assign_add(self.buffers[i], grads[i])
+
+    def clear(self, after: Tensor) -> None:
+        """Set the sums to 0.
+
+        Args:
+            after: (1,) float32, computed from what has read them.
+        """
+        for i in range(len(self.buffers)):
+            self.assign(self.buffers[i], self.zeros_like(self.buffers[i]))

@@ -36,3 +36,12 @@ def adam_update(
     """
     update = native.NativeAdamUpdate if kernels.has_native() else composed.ComposedAdamUpdate
     return update(betas, parameters, moments1, moments2, decayed)
+
+
+def buffers(parameters: ParameterTuple) -> nn.Cell:
+    """A Cell that adds ``grads`` to Parameters, with ``clear(after)`` to set them to 0.
+
+    Args:
+        parameters: the sums.
+    """
+    return (native.NativeBuffers if kernels.has_native() else composed.ComposedBuffers)(parameters)

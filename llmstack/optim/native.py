@@ -76,3 +76,38 @@ class NativeAdamUpdate(nn.Cell):
         scale, rate, eps, keep = factors
         packed = ops.stack((ops.cast(take, mstype.float32), scale, rate, self.fresh1, self.fresh2, eps, keep))
         self.kernel(packed, self.decayed, *grads, *self.parameters, *self.moments1, *self.moments2)
+
+
+class NativeBuffers(nn.Cell):
+    """Sums of gradients over micro-batches, all of them one operator.
+
+    Args:
+        buffers: float32, one for every trained parameter.
+    """
+
+    def __init__(self, buffers: ParameterTuple) -> None:
+        super().__init__(auto_prefix=False)
+        self.buffers = buffers
+        count = len(buffers)
+        self.add = writing_kernel(
+            "add_to_buffers", lambda *_: (1,), lambda grad, *_: grad, num_read=count, num_written=count
+        )
+        self.zero = writing_kernel(
+            "clear_buffers", lambda *_: (1,), lambda after, *_: after, num_read=1, num_written=count
+        )
+
+    def construct(self, grads: tuple[Tensor, ...]) -> None:
+        """Add gradients.
+
+        Args:
+            grads: in the order and shapes of the buffers.
+        """
+        self.add(*grads, *self.buffers)
+
+    def clear(self, after: Tensor) -> None:
+        """Set the sums to 0.
+
+        Args:
+            after: (1,) float32, computed from what has read them.
+        """
+        self.zero(after, *self.buffers)

@@ -14,6 +14,7 @@ from mindspore import ParameterTuple, Tensor, nn, ops
 
 from llmstack.optim.adamw import zeros_beside
 from llmstack.optim.grad_norm import GlobalNorm
+from llmstack.optim.kernels import buffers
 
 
 class ClippedUpdate(nn.Cell):
@@ -97,7 +98,7 @@ class GradStep(nn.Cell):
         self.objective = objective
         self.buffers = zeros_beside(parameters, "gradient")
         self.gradients = ops.value_and_grad(objective, None, parameters, has_aux=True)
-        self.assign_add = ops.AssignAdd()
+        self.accumulator = buffers(self.buffers)
         self.set_train()
 
     def construct(self, inv_count: Tensor, *batch: Tensor) -> tuple[Tensor, ...]:
@@ -111,8 +112,7 @@ class GradStep(nn.Cell):
             ``(loss, *metrics)``, float32 () each: this micro-batch's share of the whole batch's.
         """
         outputs, grads = self.gradients(inv_count, *batch)
-        for i in range(len(self.buffers)):
-            self.assign_add(self.buffers[i], grads[i])
+        self.accumulator(grads)
         return outputs
 
 
@@ -121,16 +121,15 @@ class ApplyStep(nn.Cell):
 
     Args:
         optimizer: updates its ``parameters``.
-        buffers: those of :class:`GradStep`.
+        sums: the buffers of :class:`GradStep`.
         max_grad_norm: limit of the gradients' global norm.
     """
 
-    def __init__(self, optimizer: nn.Cell, buffers: ParameterTuple, *, max_grad_norm: float) -> None:
+    def __init__(self, optimizer: nn.Cell, sums: ParameterTuple, *, max_grad_norm: float) -> None:
         super().__init__(auto_prefix=False)
         self.update = ClippedUpdate(optimizer, max_grad_norm=max_grad_norm)
-        self.buffers = buffers
-        self.assign = ops.Assign()
-        self.zeros_like = ops.ZerosLike()
+        self.sums = sums
+        self.accumulator = buffers(sums)
 
     def construct(self, lr: Tensor) -> tuple[Tensor, Tensor]:
         """Applies the summed gradients.
@@ -142,9 +141,8 @@ class ApplyStep(nn.Cell):
             ``(grad_norm, finite)`` as :class:`ClippedUpdate`.
         """
         grads: tuple[Tensor, ...] = ()
-        for i in range(len(self.buffers)):
-            grads = grads + (self.buffers[i].value(),)
+        for i in range(len(self.sums)):
+            grads = grads + (self.sums[i].value(),)
         norm, finite = self.update(lr, grads)
-        for i in range(len(self.buffers)):
-            self.assign(self.buffers[i], self.zeros_like(self.buffers[i]))
+        self.accumulator.clear(ops.reshape(norm, (1,)))
         return norm, finite

@@ -10,6 +10,8 @@ from typing import Literal
 from llmstack.errors import UserError
 from llmstack.runtime import compile_count
 
+_CALL_DEPTH = 10_000
+
 DeviceName = Literal["cpu", "ascend"]
 
 
@@ -80,6 +82,8 @@ def setup(device: DeviceName = "cpu", threads: int | None = None, *, dump_dir: P
             f"parallel.device: expected a device this machine has, got {device} ({reason}). Write `cpu`."
         ) from error
     mindspore.set_context(mode=mindspore.GRAPH_MODE)
+    # a deep model nests more calls while it is compiled than the 1000 allowed by default
+    mindspore.set_recursion_limit(_CALL_DEPTH)
     threads_num(wanted[1])
     _use_cores(wanted[1])
     compile_count.install()

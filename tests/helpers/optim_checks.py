@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from mindspore import Parameter, ParameterTuple, Tensor, nn
+from mindspore import Parameter, ParameterTuple, Tensor, nn, ops
 from mindspore import dtype as mstype
 
 from tests.reference import adamw as reference
@@ -96,3 +96,38 @@ def check_sum_is_not_finite(kernel):
         grad = np.ones(40, np.float32)
         grad[37] = bad
         assert not np.isfinite(summed(Tensor(np.ones(3, np.float32)), Tensor(grad)).asnumpy()).any()
+
+
+class Buffered(nn.Cell):
+    """Adds gradients to two buffers, or clears them; gives back what was there before."""
+
+    def __init__(self, kernel):
+        super().__init__()
+        self.sums = ParameterTuple(
+            [Parameter(Tensor(np.full(shape, 2.0, np.float32)), name=f"sum{len(shape)}") for shape in ((3,), (2, 2))]
+        )
+        self.kernel = kernel(self.sums)
+
+    def construct(self, *grads):
+        before = self.sums[0] * 1.0
+        if grads:
+            self.kernel(grads)
+        else:
+            self.kernel.clear(ops.ones((1,), mstype.float32))
+        return before
+
+    def values(self):
+        return [parameter.asnumpy().copy() for parameter in self.sums]
+
+
+def check_buffers(kernel):
+    """Two additions by hand, in the order of the program, then nothing is left."""
+    buffered = Buffered(kernel)
+    grads = Tensor(np.array([1.0, 2.0, 3.0], np.float32)), Tensor(np.ones((2, 2), np.float32))
+    np.testing.assert_array_equal(buffered(*grads).asnumpy(), [2.0, 2.0, 2.0])
+    np.testing.assert_array_equal(buffered(*grads).asnumpy(), [3.0, 4.0, 5.0])
+    vector, matrix = buffered.values()
+    np.testing.assert_array_equal(vector, [4.0, 6.0, 8.0])
+    np.testing.assert_array_equal(matrix, np.full((2, 2), 4.0))
+    buffered()
+    assert not any(values.any() for values in buffered.values())

@@ -2,6 +2,7 @@
 // Work is cut into pieces that do not depend on the number of threads, so results do not either.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "kernel.h"
@@ -44,6 +45,27 @@ KERNEL(sum_of_squares) {
     for (const float s : sums) total += s;
   }
   *out(params, num_gradients) = static_cast<float>(total);
+  return 0;
+}
+
+// n gradients, then n buffers -> a number nobody reads. Adds each gradient to its buffer.
+KERNEL(add_to_buffers) {
+  const int num_buffers = (nparam - 1) / 2;
+  *out(params, nparam - 1) = 0.0f;
+  for (int n = 0; n < num_buffers; n++) {
+    const float *gradient = in(params, n);
+    float *buffer = out(params, num_buffers + n);
+    const int64_t count = count_of(shapes[n], ndims[n]);
+#pragma omp parallel for schedule(static) if (worth_sharing(4 * count))
+    for (int64_t i = 0; i < count; i++) buffer[i] += gradient[i];
+  }
+  return 0;
+}
+
+// any input, then buffers -> a number nobody reads. Sets the buffers to 0.
+KERNEL(clear_buffers) {
+  *out(params, nparam - 1) = 0.0f;
+  for (int n = 1; n < nparam - 1; n++) memset(params[n], 0, sizeof(float) * count_of(shapes[n], ndims[n]));
   return 0;
 }
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from llmstack.optim.composed import ComposedAdamUpdate, ComposedSumOfSquares
+from llmstack.optim.composed import ComposedAdamUpdate, ComposedBuffers, ComposedSumOfSquares
 from tests.helpers import optim_checks as checks
 
 
@@ -18,3 +18,7 @@ def test_sum_of_squares():
 
 def test_sum_is_not_finite():
     checks.check_sum_is_not_finite(ComposedSumOfSquares())
+
+
+def test_buffers():
+    checks.check_buffers(ComposedBuffers)

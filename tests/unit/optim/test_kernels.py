@@ -10,14 +10,15 @@ from llmstack.optim import composed, kernels, native
 
 def built():
     weights = [ParameterTuple([Parameter(Tensor([1.0]), name=name)]) for name in ("p", "m", "v")]
-    return type(kernels.sum_of_squares()), type(kernels.adam_update((0.9, 0.999), *weights, [True]))
+    update = kernels.adam_update((0.9, 0.999), *weights, [True])
+    return type(kernels.sum_of_squares()), type(update), type(kernels.buffers(weights[0]))
 
 
 def test_without_a_compiler(monkeypatch):
     monkeypatch.setattr(nn_kernels, "library", lambda: None)
-    assert built() == (composed.ComposedSumOfSquares, composed.ComposedAdamUpdate)
+    assert built() == (composed.ComposedSumOfSquares, composed.ComposedAdamUpdate, composed.ComposedBuffers)
 
 
 @pytest.mark.skipif(library() is None, reason="no C++ compiler on this machine")
 def test_with_a_compiler():
-    assert built() == (native.NativeSumOfSquares, native.NativeAdamUpdate)
+    assert built() == (native.NativeSumOfSquares, native.NativeAdamUpdate, native.NativeBuffers)

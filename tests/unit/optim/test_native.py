@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from llmstack.nn.native.build import library
-from llmstack.optim.native import NativeAdamUpdate, NativeSumOfSquares
+from llmstack.optim.native import NativeAdamUpdate, NativeBuffers, NativeSumOfSquares
 from tests.helpers import optim_checks as checks
 
 pytestmark = pytest.mark.skipif(library() is None, reason="no C++ compiler on this machine")
@@ -23,3 +23,7 @@ def test_sum_of_squares():
 
 def test_sum_is_not_finite():
     checks.check_sum_is_not_finite(NativeSumOfSquares())
+
+
+def test_buffers():
+    checks.check_buffers(NativeBuffers)
