@@ -96,10 +96,11 @@ def read_questions(pattern: str, fields: Mapping[str, str], *, needs_answer: boo
 
 
 def _question(row: JsonRow, *, needs_answer: bool) -> Question:
-    if row.has("messages") and row.has("prompt"):
+    has_messages = row.name("messages") in row.value
+    if has_messages and row.name("prompt") in row.value:
         raise DataError(f"{row.where}: expected either 'prompt' or 'messages', got both. Remove one.")
     answer = row.text("answer") if needs_answer else row.optional_text("answer")
-    if row.has("messages"):
+    if has_messages:
         messages = row.messages("messages")
         if messages[-1].role == "assistant":
             raise DataError(

@@ -68,15 +68,10 @@ def test_a_file_of_prompts_and_a_file_of_answers(folder, tmp_path, capsys):
     source = write_jsonl(tmp_path / "in.jsonl", rows)
     out = tmp_path / "out.jsonl"
     words = ["--prompts", source, "--temperature", "0", "--max-new-tokens", "5", "--num-samples", "2"]
-    with_fields = ["--field", "prompt=question", "--out", str(out)]
-    assert main(["generate", str(folder), *words, *with_fields]) == 2  # a mapped name must be in every row
-    assert "expected either 'prompt' or 'messages'" in capsys.readouterr().err
-    rows = [{"prompt": row["question"]} if "question" in row else row for row in rows]
-    source = write_jsonl(tmp_path / "in.jsonl", rows)
-    assert main(["generate", str(folder), *words, "--out", str(out)]) == 0
+    assert main(["generate", str(folder), *words, "--field", "prompt=question", "--out", str(out)]) == 0
     assert capsys.readouterr().out == f"6 answers to 3 prompts in {out}\n"
     found = rows_of(out)
-    assert [row["prompt"] for row in found] == ["red green", turns, rows[2]["prompt"]]
+    assert [row["prompt"] for row in found] == ["red green", turns, rows[2]["question"]]
     assert all(len(row[name]) == 2 for row in found for name in ("responses", "finished", "num_tokens", "mean_logp"))
     assert generate(folder, "--temperature", "0") == 0
     assert found[0]["responses"] == [capsys.readouterr().out[:-1]] * 2

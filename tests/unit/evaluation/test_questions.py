@@ -33,10 +33,7 @@ def test_a_line_of_text_is_a_prompt(tmp_path):
 
 def test_rows_hold_a_prompt_or_messages(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"q": "one", "answer": "1"}, {"messages": [USER], "answer": None}])
-    with pytest.raises(DataError, match="expected either 'prompt' or 'messages', got both"):
-        read_prompts(path, {"prompt": "q"})
-    path = write_jsonl(tmp_path / "a.jsonl", [{"prompt": "one", "answer": "1"}, {"messages": [USER], "answer": None}])
-    found = read_prompts(path, {})
+    found = read_prompts(path, {"prompt": "q"})
     assert [(q.prompt, q.answer) for q in found] == [("one", "1"), ((Message("user", "red?"),), None)]
     assert [q.as_json for q in found] == ["one", [USER]]
 
@@ -47,6 +44,7 @@ def test_rows_hold_a_prompt_or_messages(tmp_path):
         ({"prompt": "", "answer": "1"}, "a.jsonl:1: expected some text in 'prompt', got none"),
         ({"text": "x", "answer": "1"}, "a.jsonl:1: expected field 'prompt', .* --field prompt=NAME"),
         ({"messages": [USER, {"role": "assistant", "content": "a"}], "answer": "1"}, "got an assistant's turn last"),
+        ({"messages": [USER], "prompt": "x", "answer": "1"}, "expected either 'prompt' or 'messages', got both"),
         ({"prompt": "x"}, "a.jsonl:1: expected field 'answer'"),
         ({"prompt": "x", "answer": None}, "a.jsonl:1: expected a string in 'answer', got NoneType"),
     ],

@@ -7,6 +7,7 @@ from llmstack.errors import UserError
 from llmstack.generation.generator import Generator
 from llmstack.generation.rules import SamplingRules
 from llmstack.generation.stream import Streamer
+from llmstack.nn import kernels
 from llmstack.runtime import compile_count
 from tests.helpers.generation_checks import left_padded
 from tests.tolerances import LOGP_MATCH_ATOL
@@ -33,9 +34,12 @@ def joined(chunks):
     return np.concatenate([c.tokens for c in chunks], axis=1), np.concatenate([c.logp for c in chunks], axis=1)
 
 
-@pytest.mark.parametrize("penalty", [1.0, 1.5])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_the_stream_is_what_one_graph_draws(model, prompts, temperature, penalty):
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize(("temperature", "penalty"), [(0.0, 1.0), (1.0, 1.0), (1.0, 1.5)])
+def test_the_stream_is_what_one_graph_draws(model, prompts, temperature, penalty, compiled, monkeypatch):
+    """With compiled kernels, where the machine can compile some, and with plain operators."""
+    if not compiled:
+        monkeypatch.setattr(kernels, "library", lambda: None)
     rules = SamplingRules(repetition_penalty=penalty)
     whole = Generator(model, batch_rows=3, prompt_len=5, max_new_tokens=NEW_TOKENS, eos_ids=(), rules=rules)
     expected = whole.generate(*left_padded(prompts, 5), temperature=temperature, rng=np.random.default_rng(0))
