@@ -7,7 +7,8 @@ import re
 import subprocess
 import sys
 
-from tests.integration.tiny_run import ROOT, environment
+from tests.helpers.examples import PAGE, write_examples
+from tests.integration.tiny_run import environment
 
 RECIPE = """
 defaults:
@@ -20,9 +21,9 @@ defaults:
   - _self_
 name: own_parts
 seed: 1
-plugins: [my_rewards, my_stages, my_sources, my_schedules]
-model: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, num_key_value_heads: 1, head_dim: 16,
-        intermediate_size: 48, vocab_size: null}
+plugins: [my_rewards, my_lengths, my_stages, my_sources, my_schedules, my_families, my_blocks]
+model: {family: reglu_llama, hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, num_key_value_heads: 1,
+        head_dim: 16, intermediate_size: 48, vocab_size: null}
 tokenizer: {vocab_size: 280, data: {source: sums, upto: 9}}
 optim: {schedule: {name: halves, warmup: 2 steps}}
 stages:
@@ -37,6 +38,7 @@ stages:
     init_from: sft
     reference: sft
     reward: {kind: brevity}
+    yardsticks: {four_tokens: {kind: length, tokens: 4}}
     data: {source: sums}
     eval_data: {source: sums, upto: 3}
     budget: 2 steps
@@ -47,34 +49,47 @@ stages:
 """
 
 
-def examples():
-    text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
-    return dict(re.findall(r"<!-- file: (\S+) -->\n```python\n(.*?)```", text, flags=re.DOTALL))
+PLUGINS = ["my_blocks", "my_families", "my_lengths", "my_rewards", "my_schedules", "my_sources", "my_stages"]
 
 
-def test_every_example_runs(tmp_path):
-    files = examples()
-    assert sorted(files) == ["my_rewards.py", "my_schedules.py", "my_sources.py", "my_stages.py"]
-    for name, source in files.items():
-        (tmp_path / name).write_text(source, encoding="utf-8")
-    recipe = tmp_path / "own.yaml"
-    recipe.write_text(RECIPE, encoding="utf-8")
-    program = "import sys; from llmstack.cli.main import main; sys.exit(main())"
+def llmstack(folder, program, *arguments):
+    """Runs the command line by a one-line program and gives what it printed."""
     done = subprocess.run(
-        [sys.executable, "-c", program, "train", str(recipe), f"run_dir={tmp_path / 'run'}"],
-        cwd=tmp_path,
+        [sys.executable, "-c", program, *arguments],
+        cwd=folder,
         env=environment(),
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_example_runs(tmp_path):
+    assert sorted(write_examples(tmp_path)) == PLUGINS
+    recipe = tmp_path / "own.yaml"
+    recipe.write_text(RECIPE, encoding="utf-8")
+    program = "import sys; from llmstack.cli.main import main; sys.exit(main())"
+    llmstack(tmp_path, program, "train", str(recipe), f"run_dir={tmp_path / 'run'}")
     summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
     assert summary["stages"]["sft"]["kind"] == "ending_sft"
     # brevity of answers of at most six tokens: none has more than ten words
     assert summary["stages"]["policy"]["metrics"]["eval/score"] == 0.0
+    # answers have one to six tokens, four are wanted
+    assert -3.0 <= summary["stages"]["policy"]["metrics"]["eval/four_tokens"] <= 0.0
     rates = [json.loads(line).get("train/lr") for line in (tmp_path / "run/sft/metrics.jsonl").read_text().splitlines()]
     assert [rate for rate in rates if rate]
+    final = tmp_path / "run" / "policy" / "final"
+    assert json.loads((final / "config.json").read_text(encoding="utf-8"))["model_type"] == "reglu_llama"
+    told = llmstack(tmp_path, own_program(), "generate", str(final), "--prompt", "1 + 2 =", "--max-new-tokens", "4")
+    assert told.strip()
+
+
+def own_program():
+    """The page's way to use a plugin's model family where no recipe names the plugin."""
+    (program,) = re.findall(r"^python -c '([^']+)' generate MODEL_DIR", PAGE, flags=re.MULTILINE)
+    return program
 
 
 def test_a_changed_plugin_is_noticed(tmp_path):
