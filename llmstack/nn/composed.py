@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mindspore as ms
+import numpy as np
 from mindspore import Tensor, nn, ops
 
 # Added to the score of a hidden key: exp() of it is exactly 0 in float32, and a sum with a finite score stays finite.
@@ -234,3 +235,43 @@ class ComposedTokenNll(nn.Cell):
         nll_N = -ops.reshape(self.pick(logp_NV, 1, index_N1), (-1,))
         lse_N = nll_N + ops.reshape(self.pick(scaled_NV, 1, index_N1), (-1,))
         return nll_N, lse_N, -self.sum(ops.exp(logp_NV) * logp_NV, -1)
+
+
+class ComposedDropout(nn.Cell):
+    """Zeroes numbers by a hash of their place and a seed: the finaliser of MurmurHash3 (Appleby 2011).
+
+    Args:
+        rate: share of numbers that are zeroed.
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.threshold = round(rate * 2**31)
+        self.kept_scale = Tensor(1.0 / (1.0 - rate), ms.float32)
+        self.one = Tensor(1.0, ms.float32)
+        self.xor, self.both, self.shift = ops.BitwiseXor(), ops.BitwiseAnd(), ops.RightShift()
+        # (bits, the ones a logical shift leaves, odd multiplier)
+        steps = ((16, 0xFFFF, 0x85EBCA6B), (13, 0x7FFFF, 0xC2B2AE35), (16, 0xFFFF, 1))
+        self.steps = [tuple(Tensor(np.uint32(number).view(np.int32)) for number in step) for step in steps]
+
+    def construct(self, rows_NI: Tensor, seed: Tensor) -> Tensor:
+        """Drop.
+
+        Args:
+            rows_NI: (N, I) float32.
+            seed: () int32.
+
+        Returns:
+            (N, I) float32; the input itself while the seed is 0.
+        """
+        width = rows_NI.shape[1]
+        place = ops.expand_dims(ops.arange(rows_NI.shape[0]) * width, 1) + ops.expand_dims(ops.arange(width), 0)
+        bits = self._mixed(self.xor(self._mixed(ops.cast(place, ms.int32)), self._mixed(seed)))
+        off = ops.equal(seed, 0)
+        kept = ops.logical_or(ops.greater_equal(self.both(bits, 0x7FFFFFFF), self.threshold), off)
+        return rows_NI * (ops.cast(kept, ms.float32) * ops.select(off, self.one, self.kept_scale))
+
+    def _mixed(self, bits: Tensor) -> Tensor:
+        for shift, ones, multiplier in self.steps:
+            bits = self.xor(bits, self.both(self.shift(bits, shift), ones)) * multiplier
+        return bits

@@ -6,14 +6,15 @@ import zlib
 
 import mindspore as ms
 import numpy as np
-from mindspore import Parameter, Tensor, nn, ops
+from mindspore import Parameter, Tensor, nn
+
+from llmstack.nn import kernels
 
 
 class SeededDropout(nn.Cell):
     """Zeroes a share of the numbers and scales the others so that the mean stays (Srivastava et al. 2014, section 10).
 
-    A number is kept by a hash of its place and the seed: the finaliser of MurmurHash3, whose 32 bits each depend on all
-    bits of its input.
+    A number is kept by a hash of its place and the seed, whose 32 bits each depend on all bits of both.
 
     Attributes:
         seed: int32 () Parameter; 0 switches the dropout off, which is how everything but training runs.
@@ -25,12 +26,7 @@ class SeededDropout(nn.Cell):
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.seed = Parameter(Tensor(0, ms.int32), name="seed", requires_grad=False)
-        self.threshold = int(round(rate * 2**31))
-        self.kept_scale = 1.0 / (1.0 - rate)
-        self.xor, self.both, self.shift = ops.BitwiseXor(), ops.BitwiseAnd(), ops.RightShift()
-        # (bits, the ones a logical shift leaves, odd multiplier)
-        steps = ((16, 0xFFFF, 0x85EBCA6B), (13, 0x7FFFF, 0xC2B2AE35), (16, 0xFFFF, 1))
-        self.steps = [tuple(Tensor(np.uint32(number).view(np.int32)) for number in step) for step in steps]
+        self.kernel = kernels.dropout(rate)
 
     def construct(self, rows_NI: Tensor) -> Tensor:
         """Drop.
@@ -41,18 +37,7 @@ class SeededDropout(nn.Cell):
         Returns:
             (N, I) float32; the input itself while the seed is 0.
         """
-        width = rows_NI.shape[1]
-        place = ops.expand_dims(ops.arange(rows_NI.shape[0]) * width, 1) + ops.expand_dims(ops.arange(width), 0)
-        bits = self._mixed(self.xor(self._mixed(ops.cast(place, ms.int32)), self._mixed(self.seed)))
-        off = ops.equal(self.seed, 0)
-        kept = ops.logical_or(ops.greater_equal(self.both(bits, 0x7FFFFFFF), self.threshold), off)
-        scale = ops.select(off, Tensor(1.0, ms.float32), Tensor(self.kept_scale, ms.float32))
-        return rows_NI * (ops.cast(kept, ms.float32) * scale)
-
-    def _mixed(self, bits: Tensor) -> Tensor:
-        for shift, ones, multiplier in self.steps:
-            bits = self.xor(bits, self.both(self.shift(bits, shift), ones)) * multiplier
-        return bits
+        return self.kernel(rows_NI, self.seed)
 
 
 def seed_dropouts(model: nn.Cell, noise: int) -> None:

@@ -78,3 +78,12 @@ def swiglu() -> nn.Cell:
 def token_nll() -> nn.Cell:
     """A Cell ``(logits_NV, labels_N, temperature) -> (nll_N, lse_N, entropy_N)``, all at logits / temperature."""
     return native.NativeTokenNll() if has_native() else composed.ComposedTokenNll()
+
+
+def dropout(rate: float) -> nn.Cell:
+    """A Cell ``(rows_NI, seed) -> rows_NI`` that zeroes a share of the numbers and scales the others.
+
+    Args:
+        rate: share of numbers that are zeroed.
+    """
+    return native.NativeDropout(rate) if has_native() else composed.ComposedDropout(rate)

@@ -2,6 +2,7 @@
 // Work is cut into pieces that do not depend on the number of threads, so results do not either.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "kernel.h"
@@ -181,5 +182,38 @@ KERNEL(token_nll_grad) {
     int32_t label = labels[n] >= 0 && labels[n] < V ? labels[n] : 0;
     d[label] -= dnll[n] * t;
   }
+  return 0;
+}
+
+// ---- dropout whose noise is a hash of place and seed ----------------------------------------------------------------------
+
+namespace {
+
+// The finaliser of MurmurHash3.
+inline uint32_t mixed(uint32_t bits) {
+  bits ^= bits >> 16;
+  bits *= 0x85EBCA6Bu;
+  bits ^= bits >> 13;
+  bits *= 0xC2B2AE35u;
+  return bits ^ (bits >> 16);
+}
+
+}  // namespace
+
+// x, seed_1, threshold_1 (int32), scale_1 -> y: 0 where the low 31 bits of the hash are below the threshold, x scale
+// elsewhere; x itself when the seed is 0. Linear in x, so it is its own gradient.
+KERNEL(seeded_dropout) {
+  const float *x = in(params, 0), scale = *in(params, 3);
+  const uint32_t seed = static_cast<uint32_t>(*ints(params, 1)), threshold = static_cast<uint32_t>(*ints(params, 2));
+  float *y = out(params, 4);
+  const int64_t count = shapes[0][0] * shapes[0][1];
+  if (seed == 0) {
+    memcpy(y, x, sizeof(float) * count);
+    return 0;
+  }
+  const uint32_t own = mixed(seed);
+#pragma omp parallel for schedule(static) if (worth_sharing(16 * count))
+  for (int64_t i = 0; i < count; i++)
+    y[i] = (mixed(mixed(static_cast<uint32_t>(i)) ^ own) & 0x7FFFFFFFu) >= threshold ? x[i] * scale : 0.0f;
   return 0;
 }

@@ -192,3 +192,34 @@ class NativeAttention(nn.Cell):
             (B*T, H*E) float32.
         """
         return self.forward(qkv, cos, sin, segments_BT, self.heads)[0]
+
+
+class NativeDropout(nn.Cell):
+    """Zeroes numbers by a hash of their place and a seed: the finaliser of MurmurHash3 (Appleby 2011).
+
+    Args:
+        rate: share of numbers that are zeroed.
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.threshold = Tensor(np.array([round(rate * 2**31)], np.int32))
+        self.kept_scale = Tensor(np.array([1.0 / (1.0 - rate)], np.float32))
+        self.backward = kernel("seeded_dropout", _first, _first)
+        self.forward = kernel("seeded_dropout", _first, _first, self._bprop)
+
+    def _bprop(self, rows, seed, threshold, scale, out, dout) -> tuple:  # noqa: ANN001, PLR0913
+        drows = self.backward(dout, seed, threshold, scale)
+        return drows, ops.zeros_like(seed), ops.zeros_like(threshold), ops.zeros_like(scale)
+
+    def construct(self, rows_NI: Tensor, seed: Tensor) -> Tensor:
+        """Drop.
+
+        Args:
+            rows_NI: (N, I) float32.
+            seed: () int32.
+
+        Returns:
+            (N, I) float32; the input itself while the seed is 0.
+        """
+        return self.forward(rows_NI, seed, self.threshold, self.kept_scale)

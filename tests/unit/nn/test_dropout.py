@@ -5,9 +5,12 @@ import pytest
 from mindspore import Tensor, nn
 from mindspore import dtype as mstype
 
+from llmstack.nn import composed
 from llmstack.nn.dropout import SeededDropout, seed_dropouts
-from tests.helpers.cells import run
-from tests.tolerances import STANDARD_ERRORS
+from llmstack.nn.native import ops as native
+from llmstack.nn.native.build import library
+from tests.helpers.cells import differentiate, run
+from tests.tolerances import F32_RTOL, STANDARD_ERRORS
 
 RATE, SHAPE = 0.3, (64, 50)
 
@@ -22,10 +25,13 @@ def murmur3_finaliser(bits):
     return bits ^ (bits >> np.uint32(16))
 
 
-@pytest.fixture(scope="module")
-def dropped():
+@pytest.fixture(scope="module", params=["native", "composed"])
+def dropped(request):
     """What is left of ones by seed; all from one graph."""
+    if request.param == "native" and library() is None:
+        pytest.skip("no C++ compiler on this machine")
     cell = SeededDropout(RATE)
+    cell.kernel = native.NativeDropout(RATE) if request.param == "native" else composed.ComposedDropout(RATE)
     found = {}
     for number in (0, 1, 2, 1_000_000_007, 1):
         cell.seed.set_data(Tensor(number, mstype.int32))
@@ -72,3 +78,13 @@ def test_each_dropout_of_a_model_has_noise_of_its_own():
     assert first[0] != first[1] and 0 not in first
     assert seeds(6) != first and seeds(5) == first
     assert seeds(0) == [0, 0]
+
+
+@pytest.mark.parametrize("kind", ["native", "composed"])
+def test_gradients_pass_where_numbers_were_kept(kind):
+    if kind == "native" and library() is None:
+        pytest.skip("no C++ compiler on this machine")
+    cell = native.NativeDropout(RATE) if kind == "native" else composed.ComposedDropout(RATE)
+    x, upstream = np.random.default_rng(0).normal(size=(2, *SHAPE)).astype(np.float32)
+    (out,), (dx,), _ = differentiate(cell, (x, np.int32(77)), (upstream,))
+    np.testing.assert_allclose(dx, np.where(out == 0, 0, upstream / (1 - RATE)), rtol=F32_RTOL)

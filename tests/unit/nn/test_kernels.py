@@ -15,6 +15,7 @@ CHOICES = {
         composed.ComposedLinear,
         fused.FusedSwiGlu,
         composed.ComposedTokenNll,
+        composed.ComposedDropout,
     ),
     "CPU with a compiler": (
         nn.Identity,
@@ -23,6 +24,7 @@ CHOICES = {
         native.NativeLinear,
         native.NativeSwiGlu,
         native.NativeTokenNll,
+        native.NativeDropout,
     ),
     "CPU without one": (
         composed.ComposedMask,
@@ -31,6 +33,7 @@ CHOICES = {
         composed.ComposedLinear,
         composed.ComposedSwiGlu,
         composed.ComposedTokenNll,
+        composed.ComposedDropout,
     ),
 }
 
@@ -46,5 +49,6 @@ def test_each_machine_gets_its_kernels(machine, monkeypatch):
         kernels.linear(),
         kernels.swiglu(),
         kernels.token_nll(),
+        kernels.dropout(0.1),
     )
     assert tuple(type(cell) for cell in built) == CHOICES[machine]
