@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Speed of llmstack, side by side with another framework's programs when their interpreter is given.
 
-    scripts/bench.py [train|sft|ppo|generate ...] [--peer-python PY --peer-dir DIR] [--rounds N] [--json OUT]
+    scripts/bench.py [train|sft|ppo|generate|deep_generate|compile ...]
+                     [--peer-python PY --peer-dir DIR] [--rounds N] [--json OUT]
 
 Each benchmark runs in turn with its peer (ours, peer, ours, peer, ...), a fresh process each; what counts is the
 median of the rounds, and their ratio: absolute numbers mean little on a shared machine. A ratio above 1 is faster than
@@ -20,12 +21,19 @@ from pathlib import Path
 from typing import Any
 
 OURS = Path(__file__).parent / "bench_ours.py"
-# benchmark: (our figure, peer program with its arguments, peer figure)
+DEEP = "576,30,9,3,1536,49152"
+# benchmark: (our figure, peer program with its arguments, peer figure); no program: there is nothing to compare with
 BENCHMARKS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "train": ("tokens_per_second", ("hf_train.py",), "tokens_per_second"),
     "sft": ("useful_tokens_per_second", ("trl_sft.py",), "useful_tokens_per_second"),
     "ppo": ("iterations_per_second", ("trl_ppo.py",), "seconds_per_iteration"),
     "generate": ("new_tokens_per_second", ("hf_generate.py",), "new_tokens_per_second"),
+    "deep_generate": (
+        "new_tokens_per_second",
+        ("hf_generate.py", "--size", DEEP, "--batch", "1"),
+        "new_tokens_per_second",
+    ),
+    "compile": ("graphs_per_second", (), ""),
 }
 
 
@@ -69,7 +77,7 @@ def compare(name: str, rounds: int, peer_python: str | None, peer_dir: Path | No
     for _ in range(rounds):
         detail = run([sys.executable, str(OURS), name])
         ours.append(detail[figure])
-        if peer_python and peer_dir:
+        if peer_python and peer_dir and program:
             value = run([peer_python, str(peer_dir / program[0]), *program[1:]])[peer_figure]
             peers.append(1.0 / value if peer_figure == "seconds_per_iteration" else value)
     result: dict[str, Any] = {"ours": statistics.median(ours), "peer": None, "ratio": None, "detail": detail}
@@ -96,6 +104,8 @@ def describe(name: str, result: dict[str, Any]) -> str:
     text = f"{name:<9} {result['ours']:10.4g} {figure}"
     if result["ratio"] is not None:
         text += f", peer {result['peer']:.4g}, ratio {result['ratio']:.2f}"
+    if "compile_seconds" in result["detail"]:
+        text += f", {result['detail']['compile_seconds']} compile seconds by layers"
     if "mfu" in result["detail"]:
         text += f", MFU {result['detail']['mfu']:.0%} of {result['detail']['peak_gflops']:.0f} GFLOP/s"
     return text

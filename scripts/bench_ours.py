@@ -232,17 +232,58 @@ def ppo_config() -> Any:
     )
 
 
-def generate(config: Any) -> dict[str, Any]:
+def deep_config() -> Any:
+    """Sizes of SmolLM2-135M: 30 layers."""
+    return model_config("576,30,9,3,1536,49152")
+
+
+def deep_generate(config: Any) -> dict[str, Any]:
+    """``generate`` of one row with a 135M-parameter model of 30 layers."""
+    return generate(deep_config(), num_rows=1) | {"what": "deep_generate"}
+
+
+def compile_times(config: Any) -> dict[str, Any]:
+    """Seconds to compile the training graph of 2, 8 and 30 layers with adapters on every projection, 512 tokens."""
+    from llmstack.config.lora import LoraConfig
+    from llmstack.models.adapters import put_on_adapters
+    from llmstack.models.checkpoint_io import build_causal
+    from llmstack.runtime import compile_count
+    from llmstack.stages.learner import Learner
+    from llmstack.stages.objectives import LanguageObjective
+
+    tokens = np.zeros((1, 512), np.int32)
+    order = np.arange(512, dtype=np.int32)
+    batch = {
+        "tokens": tokens,
+        "positions": order[None],
+        "segments": tokens + 1,
+        "targets": order,
+        "labels": tokens[0],
+        "mask": np.ones(512, np.float32),
+    }
+    options = LoraConfig(rank=8, alpha=16.0, dropout=0.05, target_modules=("all-linear",))
+    found = {}
+    for layers in (2, 8, 30):
+        sizes = {"num_hidden_layers": layers, "tie_word_embeddings": True, "max_position_embeddings": 512}
+        model = build_causal(deep_config().model_copy(update=sizes), seed=0)
+        put_on_adapters(model, options, seed=0)
+        before = compile_count.snapshot().seconds
+        Learner(LanguageObjective(model, z_loss=0.0), model, optim_config()).update(512.0, [batch], 10)
+        found[layers] = round(compile_count.snapshot().seconds - before, 2)
+    return {"what": "compile", "graphs_per_second": len(found) / sum(found.values()), "compile_seconds": found}
+
+
+def generate(config: Any, num_rows: int = PROMPTS) -> dict[str, Any]:
     """New tokens of a batch of equally long prompts, sampled at temperature 1 with no end token."""
     from llmstack.generation.generator import Generator
     from llmstack.models.checkpoint_io import build_causal
 
     sampler = Generator(
-        build_causal(config, seed=0), batch_rows=PROMPTS, prompt_len=PROMPT_LEN, max_new_tokens=NEW_TOKENS, eos_ids=()
+        build_causal(config, seed=0), batch_rows=num_rows, prompt_len=PROMPT_LEN, max_new_tokens=NEW_TOKENS, eos_ids=()
     )
     rng = np.random.default_rng(0)
-    tokens = rng.integers(1, config.vocab_size, (PROMPTS, PROMPT_LEN)).astype(np.int32)
-    lengths = np.full(PROMPTS, PROMPT_LEN, np.int32)
+    tokens = rng.integers(1, config.vocab_size, (num_rows, PROMPT_LEN)).astype(np.int32)
+    lengths = np.full(num_rows, PROMPT_LEN, np.int32)
     seconds = []
     for _ in range(4):
         started = time.perf_counter()
@@ -251,7 +292,7 @@ def generate(config: Any) -> dict[str, Any]:
     run = statistics.median(seconds[1:])
     return {
         "what": "generate",
-        "new_tokens_per_second": PROMPTS * NEW_TOKENS / run,
+        "new_tokens_per_second": num_rows * NEW_TOKENS / run,
         "ms_per_decode_step": 1e3 * run / NEW_TOKENS,
         "first_seconds": seconds[0],
     }
@@ -289,7 +330,14 @@ def matmul_rate() -> float:
     return 2.0 * size**3 / statistics.median(times)
 
 
-BENCHMARKS = {"train": train, "sft": sft, "ppo": ppo, "generate": generate}
+BENCHMARKS = {
+    "train": train,
+    "sft": sft,
+    "ppo": ppo,
+    "generate": generate,
+    "deep_generate": deep_generate,
+    "compile": compile_times,
+}
 
 if __name__ == "__main__":
     main()
