@@ -57,6 +57,26 @@ def test_rope_scores_depend_on_distance_only(rng):
     close(scores[0], scores[1])
 
 
+def test_llama3_frequencies_by_hand():
+    # E = 6, theta = 1000: frequencies 1, 1/10, 1/100, which turn 30, 3 and 0.3 times in the old context
+    found = rope.llama3_frequencies(6, 1000.0, factor=4.0, low=1.0, high=5.0, context=60 * math.pi)
+    close(found, [1.0, 0.1 / 1.6, 0.01 / 4])
+
+
+def test_yarn_frequencies_by_hand():
+    # the ramp goes from channel 0, which turns 1000 times, to channel 3, which turns once: shares 0, 1/3, 2/3
+    found = rope.yarn_frequencies(6, 1000.0, factor=4.0, context=2000 * math.pi, fast=1000.0, slow=1.0, truncate=False)
+    close(found, [1.0, 0.1 * 0.75, 0.01 * 0.5])
+
+
+def test_a_window_of_two_by_hand():
+    assert attention.allowed([[1, 1, 1]], 2)[0].tolist() == [
+        [True, False, False],
+        [True, True, False],
+        [False, True, True],
+    ]
+
+
 def test_attention_by_hand():
     # two tokens, equal keys: the second token averages both values; the first sees itself alone
     q = np.ones((1, 2, 1, 2))
