@@ -253,6 +253,11 @@ class PpoConfig(StageConfig):
                 f"expected dropout 0 for ppo, got {self.lora.dropout:g}: old and new log-probabilities must come from "
                 "the same network. Set `lora.dropout: 0`."
             )
+        if self.lora is not None and self.lora.adapter is not None:
+            problems["lora"] = (
+                f"expected no adapter to start from for ppo, got {self.lora.adapter}: the reference would be the model "
+                "without it. Merge it first (docs/lora.md) and name the merged folder in `init_from`."
+            )
         if self.batch_rows % self.minibatches:
             problems["minibatches"] = (
                 f"expected a divisor of batch_rows ({self.batch_rows}), got {self.minibatches}. Change one of the two."
@@ -270,6 +275,10 @@ class PpoConfig(StageConfig):
             problems["missing_eos_score"] = (
                 f"expected nothing because `truncated` is {self.truncated}, got {self.missing_eos_score:g}. "
                 "Remove it, or set `truncated: penalty`."
+            )
+        for name in sorted({"score", "kl", "length", "finished"} & set(self.yardsticks)):
+            problems["yardsticks"] = (
+                f"expected names of your own, got {name!r}, which is measured anyway. Choose another."
             )
         reject(self, problems)
         return self

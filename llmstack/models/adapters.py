@@ -69,6 +69,7 @@ def put_on_adapters(model: CausalLM | ScalarModel, config: LoraConfig, *, seed: 
             rows = np.linalg.norm(weight.astype(np.float64), axis=1).astype(np.float32)
             update.magnitude.set_data(Tensor(rows))
     if config.adapter is not None:
+        _check_same(config, read_adapter_config(config.adapter))
         load_adapter(model, Path(config.adapter))
 
 
@@ -254,6 +255,16 @@ def read_adapter_config(folder: str | Path) -> LoraConfig:
         dora=bool(values.get("use_dora", False)),
         adapter=str(folder),
     )
+
+
+def _check_same(config: LoraConfig, stored: LoraConfig) -> None:
+    """Refuse options under which a folder's numbers would mean something else."""
+    for key in ("rank", "alpha", "rslora", "dora"):
+        ours, theirs = getattr(config, key), getattr(stored, key)
+        if ours != theirs:
+            raise UserError(
+                f"lora.{key}: expected {theirs!r} as in {stored.adapter}, got {ours!r}. Write the adapter's own value."
+            )
 
 
 def _stored(model: CausalLM | ScalarModel) -> dict[str, Parameter]:

@@ -214,9 +214,13 @@ def _partial(values: Mapping[str, Any]) -> float:
 
 def _check_fixed(values: Mapping[str, Any], family: Family, *, where: str) -> None:
     """Refuse what would change the numbers and is not implemented."""
-    only_full = {kind for kind in values.get("layer_types") or () if kind != "full_attention"}
-    if only_full and "sliding_window" not in family.open:
-        raise UserError(f"{where}: layer_types: expected full_attention, got {sorted(only_full)}. Use another model.")
+    windowed = "sliding_window" in family.open and values.get("sliding_window", 0) is not None
+    alike = "sliding_attention" if windowed else "full_attention"
+    if others := {str(kind) for kind in values.get("layer_types") or () if kind != alike}:
+        raise UserError(
+            f"{where}: layer_types: expected {alike} in every layer, got {', '.join(sorted(others))} in some. "
+            "Use a model whose layers are alike."
+        )
     for key, only in {**_FIXED, **family.fixed}.items():
         if values.get(key, only) != only:
             raise UserError(

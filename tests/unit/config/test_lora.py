@@ -32,7 +32,7 @@ def test_adapters_need_a_model_to_stand_on():
         SftConfig.model_validate(options | {"lora": LORA})
 
 
-def test_dropout_is_refused_where_a_ratio_of_probabilities_is_trained():
+def test_what_ppo_cannot_use_is_refused():
     source = {"source": "text", "path": "x.txt"}
     options = {
         "kind": "ppo",
@@ -52,3 +52,7 @@ def test_dropout_is_refused_where_a_ratio_of_probabilities_is_trained():
     assert PpoConfig.model_validate(options | {"lora": LORA | {"dropout": 0.0}}).lora.dropout == 0
     with pytest.raises(ValidationError, match="expected dropout 0 for ppo, got 0.05"):
         PpoConfig.model_validate(options | {"lora": LORA})
+    with pytest.raises(ValidationError, match="expected no adapter to start from for ppo, got sft/adapter"):
+        PpoConfig.model_validate(options | {"lora": LORA | {"dropout": 0.0, "adapter": "sft/adapter"}})
+    with pytest.raises(ValidationError, match="expected names of your own, got 'length'"):
+        PpoConfig.model_validate(options | {"yardsticks": {"length": {"kind": "model", "from": "rm"}}})

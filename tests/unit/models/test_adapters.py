@@ -134,3 +134,13 @@ def test_what_an_adapter_cannot_be_is_refused(changes, message, tmp_path):
     (tmp_path / "adapter_config.json").write_text(json.dumps(values | changes))
     with pytest.raises(UserError, match=message):
         adapters.read_adapter_config(tmp_path)
+
+
+@pytest.mark.parametrize("changes", [{"alpha": 60.0}, {"rslora": True}, {"dora": True}, {"rank": 2}], ids=str)
+def test_an_adapter_under_other_options_is_refused(changes, tmp_path):
+    model = build_causal(tiny_config(), seed=1)
+    adapters.put_on_adapters(model, config(), seed=2)
+    adapters.save_adapter(model, tmp_path, config(), base=None)
+    (key,) = changes
+    with pytest.raises(UserError, match=f"lora.{key}: expected .* as in .*, got"):
+        adapters.put_on_adapters(build_causal(tiny_config(), seed=1), config(adapter=str(tmp_path), **changes), seed=2)

@@ -102,6 +102,15 @@ def test_newer_files_keep_theta_under_rope_parameters(tmp_path):
         ),
         ({"model_type": "qwen2", "use_sliding_window": True}, "use_sliding_window: expected False"),
         ({"model_type": "qwen3", "layer_types": ["sliding_attention"]}, "layer_types: expected full_attention"),
+        (
+            {
+                "model_type": "mistral",
+                "sliding_window": 8,
+                "layer_types": ["sliding_attention", "full_attention"],
+                "attention_bias": "absent",
+            },
+            "layer_types: expected sliding_attention in every layer, got full_attention in some",
+        ),
         ({"quantization_config": {"bits": 4}}, "quantization_config: expected None"),
         ({"model_type": "mamba"}, "model_type: expected one of .*llama.*, got 'mamba'"),
         ({"model_type": "absent"}, "model_type: expected one of .*llama.*, got None"),
