@@ -45,6 +45,8 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 
     argparse hands out positional arguments at the first gap it meets, so the words it leaves over are put back here.
     """
+    if argv[:1] == ["export"] and "--mindformers" in argv:  # takes a recipe, so it is a command of its own
+        argv = ["export-mindformers", *(word for word in argv[1:] if word != "--mindformers")]
     parser = _parser()
     args, rest = parser.parse_known_args(argv)
     if hasattr(args, "overrides"):
@@ -134,6 +136,9 @@ def _add_export(commands: argparse._SubParsersAction) -> None:
     command.add_argument("--dtype", choices=_DTYPES, help="how weights are stored (default: as they are)")
     command.add_argument(
         "--max-shard-size", default="5GB", metavar="SIZE", help="largest file, e.g. 500MB (default 5GB)"
+    )
+    command.add_argument(
+        "--mindformers", action="store_true", help="with RECIPE --stage NAME instead: the same as export-mindformers"
     )
 
 

@@ -14,8 +14,9 @@ def test_the_run_is_written_and_its_start_told(tmp_path, capsys):
     assert (out / "run.yaml").is_file()
 
 
-def test_a_stage_it_cannot_hand_over_is_the_users_mistake(tmp_path, capsys):
-    assert main(["export-mindformers", "quickstart", "--stage", "rm", "--out", str(tmp_path / "out")]) == 2
+@pytest.mark.parametrize("command", [["export-mindformers"], ["export", "--mindformers"]])
+def test_a_stage_it_cannot_hand_over_is_the_users_mistake(command, tmp_path, capsys):
+    assert main([*command, "quickstart", "--stage", "rm", "--out", str(tmp_path / "out")]) == 2
     assert "MindFormers has no trainer for it" in capsys.readouterr().err
 
 
