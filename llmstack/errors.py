@@ -41,6 +41,16 @@ class Interrupted(LlmstackError):
         super().__init__(f"interrupted by {signal.Signals(signum).name}; the same command goes on from here")
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came where nothing had to be saved: what KeyboardInterrupt is to SIGINT.
+
+    Attributes:
+        exit_status: 143.
+    """
+
+    exit_status = 128 + signal.SIGTERM
+
+
 @dataclass(frozen=True)
 class Problem:
     """One thing wrong with a recipe.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llmstack.cli.interrupts import Interrupts
+from llmstack.engine.stop import Interrupts, end_at_once
 from llmstack.errors import UserError
 
 if TYPE_CHECKING:
@@ -40,19 +40,34 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         UserError: no model folder, a model that does not write or has no chat template, or an option out of range.
     """
-    with Interrupts() as interrupts:  # before anything starts a thread
+    with Interrupts.given_to(end_at_once):
         chat = _begin(args)
-        if interrupts.came():
-            raise KeyboardInterrupt
-        for line in _lines(interrupts):
+    presses = _Presses()
+    with Interrupts.given_to(presses.note):
+        for line in _lines(presses):
             if line.startswith("/"):
                 word, _, rest = line[1:].partition(" ")
                 if word == "exit":
                     break
                 _command(chat, word, rest.strip())
             elif line.strip():
-                _answer(chat, line.strip(), interrupts)
+                _answer(chat, line.strip(), presses)
     return 0
+
+
+class _Presses:
+    """Ctrl-C as a question that is asked between two calls of a graph."""
+
+    def __init__(self) -> None:
+        self._pressed = False
+
+    def note(self, _: int) -> None:
+        self._pressed = True
+
+    def came(self) -> bool:
+        """Whether Ctrl-C was pressed since this was last asked."""
+        pressed, self._pressed = self._pressed, False
+        return pressed
 
 
 def _begin(args: argparse.Namespace) -> Conversation:
@@ -110,9 +125,9 @@ def _save(chat: Conversation, name: str) -> None:
         _remark(f"{len(chat.messages)} messages added to {name}")
 
 
-def _answer(chat: Conversation, text: str, interrupts: Interrupts) -> None:
+def _answer(chat: Conversation, text: str, presses: _Presses) -> None:
     try:
-        for piece in chat.ask(text, stopped=interrupts.came):
+        for piece in chat.ask(text, stopped=presses.came):
             _print(piece)
     except UserError as error:
         _remark(str(error))
@@ -126,7 +141,7 @@ def _answer(chat: Conversation, text: str, interrupts: Interrupts) -> None:
         _remark(f"context is full: {chat.num_tokens} of {chat.context} tokens. /reset starts a new conversation.")
 
 
-def _lines(interrupts: Interrupts) -> Iterator[str]:
+def _lines(presses: _Presses) -> Iterator[str]:
     """What the user types, line by line; from a pipe, what it holds."""
     interactive = sys.stdin.isatty()
     if interactive:
@@ -134,7 +149,9 @@ def _lines(interrupts: Interrupts) -> Iterator[str]:
             import readline  # noqa: F401
     while True:
         try:
-            with interrupts.allowed():
+            with Interrupts.raising():
+                if presses.came():
+                    raise KeyboardInterrupt
                 line = input("> ") if interactive else sys.stdin.readline()
         except EOFError:
             _print("\n")

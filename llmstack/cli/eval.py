@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from llmstack.cli.generate import answer_options, fields_of
+from llmstack.engine.stop import Interrupts, end_at_once
 from llmstack.runtime.device import setup
 
 if TYPE_CHECKING:
@@ -31,8 +32,9 @@ def run(args: argparse.Namespace) -> int:
     from llmstack.evaluation.report import check_output
 
     numbers, rows = check_output(args.json, option="--json"), check_output(args.rows, option="--rows")
-    setup(args.device, args.threads)
-    report = _KINDS[args.kind](args)
+    with Interrupts.given_to(end_at_once):
+        setup(args.device, args.threads)
+        report = _KINDS[args.kind](args)
     report.write(numbers=numbers, rows=rows, about={"model": args.model_dir, "data": args.data})
     sys.stdout.write(report.table())
     return 0

@@ -7,9 +7,10 @@ import sys
 import traceback
 from pathlib import Path
 
-from llmstack.errors import ConfigError, Interrupted, LlmstackError, UserError
+from llmstack.errors import ConfigError, Interrupted, LlmstackError, Terminated, UserError
 
 FAULT, USER_ERROR, SIGINT_STATUS, SIGPIPE_STATUS = 1, 2, 130, 141
+INTERRUPTED = (SIGINT_STATUS, Terminated.exit_status)
 _LOG = "fault.log"
 
 
@@ -43,7 +44,7 @@ def report(error: BaseException, *, run_folder: Path | None = None) -> int:
         return error.exit_status
     if isinstance(error, KeyboardInterrupt):
         _say("interrupted")
-        return SIGINT_STATUS
+        return error.exit_status if isinstance(error, Terminated) else SIGINT_STATUS
     if isinstance(error, LlmstackError):
         _say(str(error))
         return FAULT

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from llmstack.engine.stop import Interrupts, end_at_once
 from llmstack.errors import UserError
 
 if TYPE_CHECKING:
     from llmstack.evaluation.answers import AnswerOptions, Written
-    from llmstack.evaluation.questions import Question
+    from llmstack.evaluation.questions import Asking, Question
 
 
 def run(args: argparse.Namespace) -> int:
@@ -29,10 +30,22 @@ def run(args: argparse.Namespace) -> int:
     """
     from llmstack.evaluation.questions import Asking
     from llmstack.evaluation.report import check_output, write_rows
-    from llmstack.runtime.device import setup
 
     questions, asking = asked(args), Asking(chat=args.chat, system=args.system)
     out = check_output(args.out, option="--out")
+    with Interrupts.given_to(end_at_once):
+        answers = _answers(args, questions, asking)
+    if out is None:
+        _print(answers)
+    else:
+        write_rows(out, [_row(question, found) for question, found in zip(questions, answers, strict=True)])
+        sys.stdout.write(f"{sum(map(len, answers))} answers to {len(answers)} prompts in {out}\n")
+    return 0
+
+
+def _answers(args: argparse.Namespace, questions: Sequence[Question], asking: Asking) -> list[list[Written]]:
+    from llmstack.runtime.device import setup
+
     setup(args.device, args.threads)
     from llmstack.evaluation.answers import Writer
     from llmstack.evaluation.loading import load_language_model
@@ -40,13 +53,7 @@ def run(args: argparse.Namespace) -> int:
     options = answer_options(args)
     loaded = load_language_model(args.model_dir)
     prompts = [asking.ids(question, loaded.tokenizer) for question in questions]
-    answers = Writer(loaded, options).write(prompts, wheres=[question.where for question in questions])
-    if out is None:
-        _print(answers)
-    else:
-        write_rows(out, [_row(question, found) for question, found in zip(questions, answers, strict=True)])
-        sys.stdout.write(f"{sum(map(len, answers))} answers to {len(answers)} prompts in {out}\n")
-    return 0
+    return Writer(loaded, options).write(prompts, wheres=[question.where for question in questions])
 
 
 def asked(args: argparse.Namespace) -> list[Question]:

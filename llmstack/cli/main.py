@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 from llmstack.cli import arguments
-from llmstack.cli.faults import report
+from llmstack.cli.faults import INTERRUPTED, report
+from llmstack.errors import Interrupted
+
+if TYPE_CHECKING:
+    from llmstack.engine.stop import Interrupts
 
 _LISTS = ("stages", "models", "providers", "rewards", "sources", "optimizers", "schedules", "recipes")
 _DTYPES = ("float32", "float16", "bfloat16")
@@ -22,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command.
 
     Args:
-        argv: the arguments after the program's name; None takes those of the process.
+        argv: the arguments after the program's name; None takes those of the process, which an interrupt then ends.
 
     Returns:
         The exit status.
@@ -31,13 +37,32 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = _parse(list(sys.argv[1:] if argv is None else argv))
     except SystemExit as stop:  # argparse has written its message
         return int(stop.code or 0)
+    from llmstack.engine.stop import Interrupts  # after the arguments: help must not wait for a logger
+
+    with Interrupts() as interrupts:  # before a command imports what starts threads
+        status = _run(args, interrupts)
+        if status in INTERRUPTED and argv is None:
+            _end_process(status)
+        return status
+
+
+def _run(args: argparse.Namespace, interrupts: Interrupts) -> int:
     try:
         command = importlib.import_module(f"llmstack.cli.{args.module}")
         status = int(command.run(args) or 0)
         sys.stdout.flush()  # a reader that went away shows here, not after this function
         return status
     except BaseException as error:  # noqa: BLE001 - the one place that turns an error into an exit status
+        if interrupts.raised and not isinstance(error, Interrupted):
+            error = KeyboardInterrupt()  # MindSpore makes another error of one that meets its compiler
         return report(error, run_folder=getattr(args, "run_folder", None))
+
+
+def _end_process(status: int) -> NoReturn:
+    """Ends the process without what libraries do at its end: one that was half imported would crash."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:

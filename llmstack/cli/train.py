@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from llmstack.config.load import load_recipe
+from llmstack.engine.stop import terminable
 
 
 def run(args: argparse.Namespace) -> int:
@@ -22,12 +23,13 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         UserError: the recipe or its data is wrong.
     """
-    loaded = load_recipe(args.recipe, args.overrides)
-    args.run_folder = Path(loaded.config.run_dir)
-    # the chain needs the data engine and numpy; checking the recipe must not wait for them
-    from llmstack.stages.chain import run_recipe
+    with terminable():
+        loaded = load_recipe(args.recipe, args.overrides)
+        args.run_folder = Path(loaded.config.run_dir)
+        # the chain needs the data engine and numpy; checking the recipe must not wait for them
+        from llmstack.stages.chain import run_recipe
 
-    summary = run_recipe(loaded, until=args.stage, fresh=args.fresh)
+        summary = run_recipe(loaded, until=args.stage, fresh=args.fresh)
     sys.stdout.write(_table(summary, args.run_folder))
     return 0
 

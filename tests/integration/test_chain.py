@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from llmstack.errors import Interrupted
 from tests.integration.tiny_run import ROOT, STAGES, command, environment, metrics, summary, train
 
 
@@ -66,24 +67,33 @@ def test_a_changed_option_runs_only_what_depends_on_it(straight, tmp_path):
     assert len(list(folder.glob("policy.old-*"))) == 1
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_run_goes_on_to_the_same_numbers(straight, tmp_path, how):
-    """Stopped once in the middle of every stage; the logs are those of the run that was not."""
+@pytest.mark.parametrize(
+    "hows",
+    [[signal.SIGKILL] * 4, [signal.SIGINT, signal.SIGTERM, signal.SIGTERM, signal.SIGINT]],
+    ids=["killed", "asked"],
+)
+def test_a_stopped_run_goes_on_to_the_same_numbers(straight, tmp_path, hows):
+    """Stopped once in the middle of every stage; logs and weights are those of the run that was not."""
     folder = tmp_path / "run"
-    for stage in STAGES:
+    for stage, how in zip(STAGES, hows, strict=True):
         process = subprocess.Popen(
             command(folder), cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
         _wait_for_steps(folder / stage / "metrics.jsonl", 3 if stage == "policy" else 8, process)
         process.send_signal(how)
         _, errors = process.communicate(timeout=120)
-        if how == signal.SIGTERM:
-            assert process.returncode == 143, errors
+        if how != signal.SIGKILL:
+            assert process.returncode == 128 + how, errors
             assert summary(folder)["status"] == "interrupted"
+            assert f"llmstack: {Interrupted(how)}\n" in errors
+            newest = max((folder / stage / "checkpoints").glob("step_*"))
+            assert int(newest.name.removeprefix("step_")) >= (3 if stage == "policy" else 8)
     done = train(folder)
     assert done.returncode == 0, done.stderr
     for stage in STAGES:
         assert metrics(folder, stage) == metrics(straight, stage)
+        weights = [(run / stage / "final" / "model.safetensors").read_bytes() for run in (folder, straight)]
+        assert weights[0] == weights[1]
     assert summary(folder)["status"] == "done"
 
 

@@ -3,15 +3,19 @@ from __future__ import annotations
 import io
 import json
 import os
+import pty
+import select
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from llmstack.cli import chat as module
 from llmstack.cli.main import main
 from llmstack.data.jsonl import json_rows
+from llmstack.engine.stop import Interrupts
 from tests.helpers.stages import causal_folder, scalar_folder, tokenizer
 
 
@@ -83,14 +87,45 @@ def test_control_c_stops_the_answer_only(talk, monkeypatch):
         show(text)
         if text and text != "\n":
             monkeypatch.setattr(module, "_print", show)
-            signal.raise_signal(signal.SIGINT)
+            Interrupts._receivers[-1](signal.SIGINT)  # what the waiting thread does
 
     monkeypatch.setattr(module, "_print", interrupt)
     said = talk("red", "/help", words=("--max-new-tokens", "30"))
     answer, _, rest = said.out.partition(module.HELP)
     assert whole.startswith(answer[:-1]) and len(answer) < len(whole)
     assert rest == "" and "[stopped]\n" in said.err
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_control_c_at_the_prompt_ends_nothing_after_a_graph_has_run(folder):
+    ours, terminal = pty.openpty()
+    code = "import sys; from llmstack.cli.main import main; sys.exit(main())"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "chat", str(folder), "--max-new-tokens", "2", "--threads", "1"],
+        stdin=terminal, stdout=terminal, stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TERM": "dumb"},
+    )  # fmt: skip
+    try:
+        read_until(ours, b"> ")
+        os.write(ours, b"red\n")
+        read_until(ours, b"> ")  # the answer stands before it
+        time.sleep(0.3)  # readline shows the prompt before it waits, and hears of no signal in between
+        process.send_signal(signal.SIGINT)
+        read_until(ours, b"> ")
+        os.write(ours, b"/exit\n")
+        _, remarks = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        os.close(ours)
+        os.close(terminal)
+    assert process.returncode == 0
+    assert b"[/exit or Ctrl-D ends]" in remarks
+
+
+def read_until(terminal, mark):
+    heard = b""
+    while not heard.endswith(mark):
+        assert select.select([terminal], [], [], 60)[0], heard
+        heard += os.read(terminal, 1)
 
 
 def test_through_a_pipe_with_bytes_that_are_no_text(folder):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from llmstack.cli.main import main
-from llmstack.errors import Interrupted, RunHalted, UserError
+from llmstack.errors import Interrupted, RunHalted, Terminated, UserError
 
 COMMANDS = ("train", "check", "show", "list", "generate", "chat", "eval", "import", "export")
 
@@ -165,12 +165,35 @@ def fail(error: BaseException):
         (Interrupted(2), 130, f"llmstack: {Interrupted(2)}\n"),
         (Interrupted(15), 143, f"llmstack: {Interrupted(15)}\n"),
         (KeyboardInterrupt(), 130, "llmstack: interrupted\n"),
+        (Terminated(), 143, "llmstack: interrupted\n"),
     ],
 )
 def test_the_exit_status_says_how_it_ended(command, capsys, error, status, words):
     command("train", fail(error))
     assert main(["train", "r"]) == status
     assert capsys.readouterr().err == words
+
+
+@pytest.mark.parametrize("signum", [2, 15])
+def test_an_interrupted_process_ends_without_the_finalisers_of_half_imported_libraries(signum):
+    code = f"""
+import atexit, os, sys, time, types
+from llmstack.cli.main import main
+from llmstack.engine.stop import terminable
+atexit.register(print, "finalised")
+def run(args):
+    with terminable():
+        os.kill(os.getpid(), {signum})
+        try:
+            while True: time.sleep(0.01)
+        except KeyboardInterrupt:
+            raise {"RuntimeError('as MindSpore does')" if signum == 2 else ""}
+sys.modules["llmstack.cli.train"] = types.SimpleNamespace(run=run)
+sys.argv[1:] = ["train", "r"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signum, "", "llmstack: interrupted\n")
 
 
 def test_a_fault_says_where_and_keeps_its_traceback_in_the_run_folder(command, capsys, tmp_path):
