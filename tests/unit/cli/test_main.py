@@ -114,8 +114,11 @@ def test_import_and_export_have_their_options(command):
     assert seen == [
         {"source": "m.gguf", "out": "dir", "dtype": "bfloat16", "module": "import_model"},
         {"source": "m.gguf", "out": "dir", "dtype": "float32", "module": "import_model"},
-        {"model_dir": "dir", "out": "other", "dtype": None, "max_shard_size": "1GB", "module": "export_model"},
-    ]
+        {
+            "model_dir": "dir", "out": "other", "dtype": None, "max_shard_size": "1GB", "mindformers": False,
+            "module": "export_model",
+        },
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
