@@ -23,6 +23,9 @@ def run(args: argparse.Namespace) -> int:
         UserError: the recipe is wrong.
     """
     loaded = load_recipe(args.recipe, args.overrides)
+    from llmstack.stages.preflight import check_folders
+
+    check_folders(loaded)
     sys.stdout.write(f"{display(loaded.path)}: ok\n{_summary(loaded.config)}")
     return 0
 

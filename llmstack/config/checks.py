@@ -30,6 +30,7 @@ def check(tree: Mapping[str, Any], origins: Origins) -> list[Problem]:
     found = [
         *_check_references(tree),
         *_check_paths(tree),
+        *_check_model_folder(tree),
         *_check_vocabulary(tree),
         *_check_lengths(tree),
         *_check_provider(tree),
@@ -99,6 +100,17 @@ def _check_paths(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             )
 
 
+def _check_model_folder(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """``model.from`` is a model folder, not just some folder."""
+    model = tree.get("model")
+    folder = model.get("from") if isinstance(model, Mapping) else None
+    if isinstance(folder, str) and Path(folder).is_dir() and not Path(folder, "config.json").is_file():
+        yield (
+            "model.from",
+            f"expected a model folder, got {folder!r}, one without config.json. Name the folder that holds it.",
+        )
+
+
 def _from_here() -> str:
     return f"Check the path; it counts from {Path.cwd()}."
 
@@ -115,7 +127,7 @@ def _check_vocabulary(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _check_lengths(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """No row is longer than the model's context."""
+    """No row is longer than the model's context; a model that a stage takes from a folder has that folder's."""
     context = _int(tree, "model", "max_position_embeddings")
     stages = tree.get("stages")
     if context is None or not isinstance(stages, Mapping):
@@ -123,6 +135,8 @@ def _check_lengths(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     limit = f"at most model.max_position_embeddings ({context})"
     fix = "Shorten it, or raise model.max_position_embeddings."
     for name, stage in stages.items():
+        if _starts_from_folder(stages, name):
+            continue
         seq_len, response = _int(stage, "seq_len"), _int(stage, "response_len")
         buckets = stage.get("prompt_buckets") if isinstance(stage, Mapping) else None
         if seq_len is not None and seq_len > context:
@@ -131,6 +145,14 @@ def _check_lengths(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             if buckets[-1] + response > context:
                 what = f"the last of prompt_buckets and response_len together {limit}"
                 yield f"stages.{name}.response_len", f"expected {what}, got {buckets[-1]} + {response}. {fix}"
+
+
+def _starts_from_folder(stages: Mapping[str, Any], name: Any) -> bool:
+    for _ in stages:  # a stage that names a later one must not send this round in circles
+        if name not in stages:
+            break
+        name = stages[name].get("init_from") if isinstance(stages[name], Mapping) else None
+    return name is not None and name not in stages
 
 
 def _check_provider(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

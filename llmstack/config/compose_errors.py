@@ -51,18 +51,26 @@ def _missing_option(error: MissingConfigException, overrides: Sequence[Override]
     group, _, option = (error.missing_cfg_file or "").rpartition("/")
     options = list(error.options or ())
     chosen = next((item for item in overrides if item.key_or_group == group and item.value() == option), None)
-    where = COMMAND_LINE if chosen else _line_of_choice(str(error), option, roots)
+    if chosen:
+        written, where = f"{group}@{chosen.package}" if chosen.package else group, COMMAND_LINE
+    else:
+        written, where = _choice(str(error), option, roots)
     fix = did_you_mean(option, options) or "Choose one of these, or add the file to a folder of hydra.searchpath."
     known = f"an option of `{group}` ({', '.join(options)})" if options else "the file of a configuration group"
-    return Problem(group or "defaults", f"expected {known}, got {option!r}. {fix}", where)
+    return Problem(written or group or "defaults", f"expected {known}, got {option!r}. {fix}", where)
 
 
-def _line_of_choice(message: str, option: str, roots: Sequence[Path]) -> str:
-    """Finds the entry of the defaults list that Hydra's message is about."""
+def _choice(message: str, option: str, roots: Sequence[Path]) -> tuple[str, str]:
+    """The entry of the defaults list that Hydra's message is about: ``group@package`` and ``file:line``."""
     named = re.match(r"In '([^']+)'", message)
     files = (root / f"{named.group(1)}.yaml" for root in roots) if named else ()
     file = next((candidate for candidate in files if candidate.is_file()), None)
-    return _line_of_defaults(file, option) if file else ""
+    if file is None:
+        return "", ""
+    words = list(scalars(child(read_node(file), "defaults") or read_node(file)))
+    places = [i for i, word in enumerate(words) if word.value.rpartition("/")[2].removesuffix(".yaml") == option]
+    before = words[places[0] - 1].value if places and places[0] else ""
+    return before.lstrip("/") if "@" in before else "", _line_of_defaults(file, option)
 
 
 def _line_of_defaults(file: Path, option: str | None = None) -> str:

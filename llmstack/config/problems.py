@@ -75,6 +75,8 @@ def _problem(details: ErrorDetails, model: type[BaseModel], tree: Any, origins: 
         return Problem(path, _not_a_choice(context["expected"], value), where)
     if kind in _TYPES or kind in _LIMITS:
         expected, fix = _TYPES.get(kind) or _LIMITS[kind]
+        if kind == "tuple_type" and isinstance(value, str):
+            fix = f"Write [{value}]."
         limits = {name: f"{limit:g}" if isinstance(limit, float) else limit for name, limit in context.items()}
         return Problem(path, f"expected {expected.format(**limits)}, got {_shown(value)}. {fix}", where)
     return Problem(path, f"expected a valid value, got {_shown(value)}: {details['msg']}. Correct it.", where)

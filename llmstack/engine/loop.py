@@ -87,7 +87,8 @@ def fit(stage: Trainable, folder: StageFolder, intervals: Intervals, *, since: C
             record.add_step(report, seconds)
             _halt_if_stuck(record, intervals.max_skipped_steps)
             run.measure(intervals)
-            progress.update(record.step, loss=record.recent("train/loss"), tokens_per_second=record.recent_speed)
+            shown = {name.removeprefix("train/"): record.recent(name) for name in report.shown}
+            progress.update(record.step, shown=shown, tokens_per_second=record.recent_speed)
             if run.due(intervals.save) or stop.signum is not None:
                 run.save(intervals.keep_checkpoints)
         if stop.signum is not None:

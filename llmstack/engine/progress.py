@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 
 from tqdm import tqdm
 from typing_extensions import Self
@@ -12,7 +13,7 @@ from llmstack.runtime.logging import get_logger
 
 
 class Progress:
-    """A bar with loss, tokens a second and the time left; on anything but a terminal, a line now and then instead.
+    """A bar with a few metrics, speed and the time left; on anything but a terminal, a line now and then instead.
 
     Args:
         label: the stage's name.
@@ -29,17 +30,17 @@ class Progress:
         if sys.stderr.isatty():
             self._bar = tqdm(total=total, initial=done, desc=label, unit="step", dynamic_ncols=True, leave=True)
 
-    def update(self, step: int, *, loss: float | None, tokens_per_second: float) -> None:
+    def update(self, step: int, *, shown: Mapping[str, float | None], tokens_per_second: float) -> None:
         """Shows a finished step.
 
         Args:
             step: steps finished.
-            loss: last loss, when there is one.
+            shown: name -> recent value of the metrics to show, None where there is no finite one.
             tokens_per_second: recent speed.
         """
-        loss_text = "-" if loss is None else f"{loss:.4f}"
+        metrics = "".join(f"{name} {'-' if value is None else f'{value:.4f}'}, " for name, value in shown.items())
         if self._bar is not None:
-            self._bar.set_postfix_str(f"loss {loss_text}, {tokens_per_second:,.0f} tokens/s", refresh=False)
+            self._bar.set_postfix_str(f"{metrics}{tokens_per_second:,.0f} tokens/s", refresh=False)
             self._bar.update(step - self._bar.n)
             return
         now = time.monotonic()
@@ -48,8 +49,8 @@ class Progress:
         self._spoken = now
         left = (now - self._started) / max(1, step - self._first_step) * (self.total - step)
         get_logger("engine").info(
-            "%s %d/%d: loss %s, %s tokens/s, %s left",
-            self.label, step, self.total, loss_text, f"{tokens_per_second:,.0f}", tqdm.format_interval(left),
+            "%s %d/%d: %s%s tokens/s, %s left",
+            self.label, step, self.total, metrics, f"{tokens_per_second:,.0f}", tqdm.format_interval(left),
         )  # fmt: skip
 
     def __enter__(self) -> Self:

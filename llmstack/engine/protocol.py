@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,12 +20,14 @@ class StepReport:
         tokens: real tokens the step worked on.
         gauges: readings that are logged as they stand, not averaged (``train/lr``).
         skipped: True when a gradient was not finite, so that the step changed nothing.
+        shown: names of the metrics that a person watching wants to see, the most telling first.
     """
 
     metrics: Mapping[str, float]
     tokens: int
     gauges: Mapping[str, float] = field(default_factory=dict)
     skipped: bool = False
+    shown: Sequence[str] = ("train/loss",)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,12 @@ import numpy as np
 from mindspore import Parameter, Tensor, nn
 from safetensors.numpy import save_file
 
-from llmstack.config.lora import ALL_LINEAR, LoraConfig
+from llmstack.config.lora import LoraConfig
 from llmstack.errors import UserError
+from llmstack.models.adapter_files import CONFIG_FILE, WEIGHTS_FILE, Targets, adapter_problem
 from llmstack.models.causal_lm import CausalLM
 from llmstack.models.families import SCALAR_HEAD, Family
-from llmstack.models.hf_config import read_json, write_json
+from llmstack.models.hf_config import write_json
 from llmstack.models.scalar_model import ScalarModel
 from llmstack.models.tensor_files import tensors_of_file
 from llmstack.models.weights import check_match, export_arrays
@@ -23,8 +23,6 @@ from llmstack.nn.graph_reuse import share_graph
 from llmstack.nn.lora import LoraLinear, LowRankUpdate, Projection
 from llmstack.registry import MODELS
 
-CONFIG_FILE = "adapter_config.json"
-WEIGHTS_FILE = "adapter_model.safetensors"
 _PREFIX = "base_model.model."
 _LAYERS = ("attention.qkv", "attention.out", "mlp.gate_up", "mlp.down")
 # (parameter of an update, its name in PEFT's files)
@@ -43,7 +41,7 @@ def put_on_adapters(model: CausalLM | ScalarModel, config: LoraConfig, *, seed: 
         UserError: a target that names no projection, or a folder that does not fit.
     """
     maps = {weight.name: weight for weight in _family(model).weight_maps(model.config)}
-    wanted = _Targets(config.target_modules)
+    wanted = Targets(config.target_modules)
     for name, parameter in model.parameters_and_names():
         parameter.requires_grad = name == SCALAR_HEAD
     for index, block in enumerate(model.trunk.blocks):
@@ -62,37 +60,17 @@ def put_on_adapters(model: CausalLM | ScalarModel, config: LoraConfig, *, seed: 
             setattr(cell, attribute, LoraLinear(getattr(cell, attribute), projections, config, seed=seed))
             here += [projection.adapted for projection in projections]
         share_graph(block, model.config, type(block.attention.kernel), config, here)
-    wanted.refuse_unused()
+    if problem := wanted.problem():
+        raise UserError(f"lora.target_modules: {problem}")
     model.update_parameters_name()
     for _, update, weight in updates(model):
         if config.dora:
             rows = np.linalg.norm(weight.astype(np.float64), axis=1).astype(np.float32)
             update.magnitude.set_data(Tensor(rows))
     if config.adapter is not None:
-        _check_same(config, read_adapter_config(config.adapter))
+        if problem := adapter_problem(config):
+            raise UserError(f"lora.adapter: {problem}")
         load_adapter(model, Path(config.adapter))
-
-
-class _Targets:
-    """Names and patterns of projections, and which of them have matched anything."""
-
-    def __init__(self, targets: tuple[str, ...]) -> None:
-        self._targets, self._used, self._seen = targets, set[str](), dict[str, None]()
-
-    def match(self, name: str) -> bool:
-        last = name.rpartition(".")[2]
-        self._seen[last] = None
-        hits = {t for t in self._targets if t in (ALL_LINEAR, last) or fnmatch.fnmatchcase(name, t)}
-        self._used |= hits
-        return bool(hits)
-
-    def refuse_unused(self) -> None:
-        for target in self._targets:
-            if target not in self._used:
-                raise UserError(
-                    f"lora.target_modules: expected {ALL_LINEAR}, one of {', '.join(self._seen)} or a pattern of full "
-                    f"names like *.layers.0.mlp.*, got {target!r}, which names no projection. Correct it."
-                )
 
 
 def has_adapters(model: nn.Cell) -> bool:
@@ -210,61 +188,6 @@ def load_adapter(model: CausalLM | ScalarModel, folder: Path) -> None:
     )
     for name, parameter in stored.items():
         parameter.set_data(Tensor(np.ascontiguousarray(tensors[name].read())))
-
-
-def read_adapter_config(folder: str | Path) -> LoraConfig:
-    """The options of a PEFT adapter folder.
-
-    Args:
-        folder: holds ``adapter_config.json``.
-
-    Raises:
-        UserError: it is no LoRA adapter, or uses an option that is not implemented.
-    """
-    path = Path(folder) / CONFIG_FILE
-    values = read_json(path)
-    plain: dict[str, tuple[Any, ...]] = {
-        "peft_type": ("LORA",),
-        "bias": ("none",),
-        "fan_in_fan_out": (False,),
-        "modules_to_save": (None, [], ["score"], ["classifier", "score"]),
-        "layers_to_transform": (None,),
-        "layers_pattern": (None,),
-        "rank_pattern": (None, {}),
-        "alpha_pattern": (None, {}),
-        "exclude_modules": (None, []),
-        "target_parameters": (None, []),
-        "trainable_token_indices": (None,),
-        "megatron_config": (None,),
-    }
-    for key, allowed in plain.items():
-        if values.get(key, allowed[0]) not in allowed:
-            raise UserError(
-                f"{path}: {key}: expected {allowed[0]!r}, the only value implemented, got {values[key]!r}. "
-                "Merge the adapter into its model and use that."
-            )
-    targets = values.get("target_modules") or ()
-    if not isinstance(values.get("r"), int) or not targets:
-        raise UserError(f"{path}: expected r and target_modules, got neither or one. Export the adapter again.")
-    return LoraConfig(
-        rank=values["r"],
-        alpha=float(values.get("lora_alpha", 8)),
-        dropout=float(values.get("lora_dropout", 0.0)),
-        target_modules=(targets,) if isinstance(targets, str) else tuple(targets),
-        rslora=bool(values.get("use_rslora", False)),
-        dora=bool(values.get("use_dora", False)),
-        adapter=str(folder),
-    )
-
-
-def _check_same(config: LoraConfig, stored: LoraConfig) -> None:
-    """Refuse options under which a folder's numbers would mean something else."""
-    for key in ("rank", "alpha", "rslora", "dora"):
-        ours, theirs = getattr(config, key), getattr(stored, key)
-        if ours != theirs:
-            raise UserError(
-                f"lora.{key}: expected {theirs!r} as in {stored.adapter}, got {ours!r}. Write the adapter's own value."
-            )
 
 
 def _stored(model: CausalLM | ScalarModel) -> dict[str, Parameter]:

@@ -24,6 +24,7 @@ from llmstack.models.hf_config import read_config
 from llmstack.registry import MODELS, OPTIMIZERS, REWARDS, SCHEDULES, SOURCES, STAGES
 from llmstack.runtime import device
 from llmstack.runtime.logging import get_logger, setup_logging
+from llmstack.stages.preflight import check_folders
 
 _log = get_logger("chain")
 
@@ -49,6 +50,7 @@ def run_recipe(loaded: LoadedRecipe, *, until: str | None = None, fresh: bool = 
         raise UserError(
             f"--stage: expected one of {', '.join(config.stages)}, got {until!r}. Name a stage of the recipe."
         )
+    check_folders(loaded)
     with RunFolder(Path(config.run_dir), recipe=config.name, resolved=loaded.resolved) as run:
         setup_logging(run.path / "run.log", level=logging.INFO)
         # set before anything imports MindSpore or OpenMP

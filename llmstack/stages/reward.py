@@ -65,7 +65,8 @@ class RewardStage(SingleModelStage):
         }
         tokens = sum(int((batch["segments"] > 0).sum()) for batch in batches)
         gauges = {"train/lr": self.learner.lr}
-        return StepReport(metrics=metrics, tokens=tokens, gauges=gauges, skipped=not report.finite)
+        shown = ("train/loss", "train/accuracy")
+        return StepReport(metrics=metrics, tokens=tokens, gauges=gauges, skipped=not report.finite, shown=shown)
 
     def evaluate(self) -> dict[str, float]:
         """Accuracy (a tie counts half), loss and mean margin on the evaluation pairs."""

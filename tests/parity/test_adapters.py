@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from llmstack.config.lora import LoraConfig
-from llmstack.models.adapters import put_on_adapters, read_adapter_config, save_adapter
+from llmstack.models.adapter_files import read_adapter_config
+from llmstack.models.adapters import put_on_adapters, save_adapter
 from llmstack.models.checkpoint_io import build_causal, load_weights, save_model
 from llmstack.models.hf_config import read_config
 from tests.helpers.cells import run

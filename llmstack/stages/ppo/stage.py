@@ -121,7 +121,13 @@ class PpoStage(Stage):
         self.kl.update(experience.kl, len(rollout.mask_BR))
         metrics = {f"train/{name}": value for name, value in (experience.metrics | learned.metrics).items()}
         gauges = {"train/lr": self.learner.policy.lr, "train/critic_lr": self.learner.critic.lr}
-        return StepReport(metrics=metrics, tokens=rollout.num_tokens, gauges=gauges, skipped=learned.skipped)
+        return StepReport(
+            metrics=metrics,
+            tokens=rollout.num_tokens,
+            gauges=gauges,
+            skipped=learned.skipped,
+            shown=("train/score_mean", "train/kl_policy_ref"),
+        )
 
     def roll_out(self, prompts: Batch, table: PromptRows, generator: np.random.Generator) -> Rollout:
         """Sample one answer to each prompt.

@@ -141,3 +141,68 @@ def test_adapters_are_put_on_our_own_network_alone(provider):
     else:
         with pytest.raises(ConfigError, match="stages.sft.lora: expected null because model.provider is mindformers"):
             load_recipe("quickstart", overrides)
+
+
+def lora_problems(*overrides):
+    with pytest.raises(ConfigError) as refused:
+        load_recipe("quickstart", overrides)
+    return [str(problem) for problem in refused.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("stage", "options", "words"),
+    [
+        ("sft", LORA.replace("4", "0", 1), "lora.rank: expected a number greater than 0, got 0. Raise it."),
+        (
+            "sft",
+            LORA.replace("[all-linear]", "q_proj"),
+            "lora.target_modules: expected a list, got 'q_proj'. Write [q_",
+        ),
+        ("base", LORA, "lora: expected `init_from` with it, got adapters on random weights. Name a model there."),
+        ("policy", LORA.replace("0.0", "0.1"), "lora: expected dropout 0 for ppo, got 0.1"),
+        ("sft", LORA.replace("}", ", adapter: nowhere}"), "lora.adapter: expected an existing folder, got 'nowhere'"),
+    ],
+)
+def test_options_of_adapters_that_cannot_be(stage, options, words):
+    (problem,) = lora_problems(f"+stages.{stage}.lora={options}")
+    assert problem.startswith(f"stages.{stage}.{words}") and problem.endswith("(command line)")
+
+
+def test_a_group_of_adapters_that_is_not_there():
+    (problem,) = lora_problems("+lora@stages.sft=nope")
+    assert problem.startswith("lora@stages.sft: expected an option of `lora` (dialogue, domain, preference, ")
+
+
+MODEL_FOLDER = """\
+defaults: [/optim: adamw, /parallel: single, /stage@stages.base: pretrain, _self_]
+name: mine
+seed: 1
+model: {from: FOLDER}
+stages: {base: {data: {source: stdlib}, eval_data: {source: stdlib}, budget: 1 step}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "path", "words"),
+    [
+        ("{from: nowhere}", "model.from", "expected an existing folder, got 'nowhere'"),
+        ("{from: .}", "model.from", "expected a model folder, got '.', one without config.json. Name the folder that"),
+        ("{from: ., hidden_size: 3}", "model.hidden_size", "expected a known key (from, provider), got 'hidden_size'"),
+    ],
+)
+def test_a_model_from_a_folder_that_cannot_be(tmp_path, monkeypatch, model, path, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "r.yaml").write_text(MODEL_FOLDER.replace("{from: FOLDER}", model))
+    with pytest.raises(ConfigError) as refused:
+        load_recipe("r.yaml")
+    found = {problem.path: problem.message for problem in refused.value.problems}
+    assert found[path].startswith(words)
+    assert set(found) <= {"model.from", path, *(key for key in found if "data" in key)}
+
+
+def test_rows_may_be_as_long_as_the_context_of_the_folder_a_stage_starts_from(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    overrides = [f"stages.sft.init_from={tmp_path}", "stages.sft.seq_len=300", "stages.rm.seq_len=300"]
+    assert load_recipe("quickstart", overrides).config.stages["sft"].longest_row == 300
+    (problem,) = lora_problems(*overrides, "stages.rm.init_from=base")
+    assert problem.startswith("stages.rm.seq_len: expected at most model.max_position_embeddings (256), got 300")

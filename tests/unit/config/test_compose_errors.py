@@ -22,6 +22,12 @@ def test_a_missing_group_option_names_the_line_of_the_defaults(write):
     assert "expected an option of `model` (tiny_llama), got 'tiny_lama'. Did you mean `tiny_llama`?" in problem.message
 
 
+def test_a_missing_group_option_names_the_place_it_was_meant_for(write):
+    problem = only_problem(write(SHORT.replace("  - _self_", "  - /lora@stages.base: nope\n  - _self_")))
+    assert problem.path == "lora@stages.base" and problem.where.startswith("mine.yaml:")
+    assert "expected an option of `lora` (dialogue, domain, preference, reasoning, rl), got 'nope'" in problem.message
+
+
 def test_a_missing_group_names_the_line_of_the_defaults(write):
     problem = only_problem(write(SHORT.replace("/optim: adamw", "/optimizer: adamw")))
     assert (problem.path, problem.where) == ("optimizer", "mine.yaml:4")

@@ -71,6 +71,18 @@ def test_log_line_holds_the_mean_since_the_last_one(tmp_path):
     assert rows[5]["train/lr"] == 5.0
 
 
+def test_progress_shows_what_the_stage_says(tmp_path, caplog):
+    class Shown(FakeStage):
+        def step(self, index):
+            self.cursor += 1
+            return StepReport({"train/score": index, "train/kl": 0.5}, tokens=1, shown=("train/score", "train/none"))
+
+    with caplog.at_level(logging.INFO, "llmstack"):
+        fit(Shown(total_steps=4), stage_folder(tmp_path), INTERVALS)
+    # the window holds step 4 alone: the line before was at step 3
+    assert any(message.startswith("fake 4/4: score 4.0000, none -, ") for message in caplog.messages)
+
+
 @pytest.mark.parametrize("stop_at", [1, 2, 4, 7, 13, 19])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_saves_and_the_next_run_goes_on_exactly(tmp_path, straight, stop_at, number):

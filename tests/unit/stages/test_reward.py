@@ -35,6 +35,7 @@ def test_a_reward_model_learns_its_pairs(stage):
     for index in range(1, 41):
         report = stage.step(index)
         assert not report.skipped
+    assert set(report.shown) == {"train/loss", "train/accuracy"} and set(report.shown) <= set(report.metrics)
     after = stage.evaluate()
     assert after["eval/accuracy"] > 0.9
     assert after["eval/margin"] > 0 and after["eval/loss"] < before["eval/loss"]

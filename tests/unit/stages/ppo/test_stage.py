@@ -99,7 +99,8 @@ def test_evaluation_changes_nothing_and_compiles_nothing_new(stage, first):
     assert values == stage.evaluate()
     assert tiny.same_state(before, stage.state())
     for index in range(4, 8):
-        stage.step(index)
+        report = stage.step(index)
+        assert len(report.shown) == 2 and set(report.shown) <= set(report.metrics)
     assert compile_count.snapshot().graphs == graphs
     assert values["eval/prompts"] == 6 and len(stage.samples()) == 6
     assert {"eval/score", "eval/kl_policy_ref", "eval/e", "eval/finished_ratio"} <= set(values)
