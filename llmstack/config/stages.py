@@ -65,6 +65,8 @@ class StageConfig(Strict):
     """Checkpoint every so many steps, besides the last."""
     keep_checkpoints: int = Field(default=2, gt=0)
     """How many of the newest complete checkpoints stay."""
+    final_dtype: Literal["float32", "float16", "bfloat16"] = "float32"
+    """How weights are stored in the model the stage hands on; later stages start from the rounded ones."""
     max_skipped_steps: int = Field(default=10, ge=0)
     """The run stops when more steps than this in a row had a non-finite gradient."""
 

@@ -149,7 +149,13 @@ class Stage:
             folder: an existing empty folder.
         """
         tokenizer = self.context.tokenizer
-        save_model(self.final_model, folder, eos_ids=tokenizer.eos_ids, pad_id=tokenizer.pad_id)
+        save_model(
+            self.final_model,
+            folder,
+            dtype=self.config.final_dtype,
+            eos_ids=tokenizer.eos_ids,
+            pad_id=tokenizer.pad_id,
+        )
         tokenizer.save(folder)
         if self.config.lora is not None:
             base = self.config.init_from and str(self.context.inputs[self.config.init_from])

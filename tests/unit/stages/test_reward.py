@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from llmstack.config.stages import RewardConfig
+from llmstack.models.tensor_files import stored_tensors
 from llmstack.stages.reward import RewardStage
 from tests.helpers import stages as tiny
 
@@ -65,3 +66,9 @@ def test_the_final_folder_loads_as_a_reward_model(stage, tmp_path):
     stage.save_final(tmp_path)
     assert folder_kind(tmp_path) == "scalar"
     assert (tmp_path / "tokenizer.json").is_file()
+
+
+def test_the_final_weights_are_stored_as_asked(stage, tmp_path, monkeypatch):
+    monkeypatch.setattr(stage, "config", stage.config.model_copy(update={"final_dtype": "bfloat16"}))
+    stage.save_final(tmp_path)
+    assert {tensor.dtype for tensor in stored_tensors(tmp_path).values()} == {"BF16"}
