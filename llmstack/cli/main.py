@@ -172,7 +172,9 @@ def _add_mindformers(commands: argparse._SubParsersAction) -> None:
     export.add_argument("--stage", required=True, metavar="NAME", help="a pretrain or sft stage")
     export.add_argument("--out", required=True, metavar="DIR", help="folder to write, new or empty")
     load = _command(commands, "import-mindformers", "make a model folder of a checkpoint of MindFormers' trainer")
-    load.add_argument("checkpoint", metavar="CHECKPOINT", help="a safetensors file, or a folder of checkpoints")
+    load.add_argument(
+        "checkpoint", metavar="CHECKPOINT", help="a safetensors file, or a folder of checkpoints or of a run"
+    )
     load.add_argument("--like", required=True, metavar="MODEL_DIR", help="a folder with its config.json and tokenizer")
     load.add_argument("--out", required=True, metavar="DIR", help="folder to write, new or empty")
     attention = "it was trained with use_contiguous_weight_layout_attention: True"

@@ -35,7 +35,7 @@ def resolve_files(pattern: str) -> list[Path]:
     if not files:
         raise DataError(
             f"{pattern}: expected an existing file or a glob that matches one, got nothing in {Path.cwd()}. "
-            "Correct `path` (it counts from the working directory)."
+            "Correct the path (it counts from the working directory)."
         )
     return files
 

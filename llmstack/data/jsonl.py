@@ -37,7 +37,7 @@ def json_rows(pattern: str, fields: Mapping[str, str], *, mapping: str = IN_A_RE
                 where = f"{path}:{number}"
                 found.append(JsonRow(_parse(line, where), where, fields, mapping=mapping))
     if not found:
-        raise DataError(f"{pattern}: expected at least one JSON object, got an empty data set. Correct `path`.")
+        raise DataError(f"{pattern}: expected at least one JSON object, got an empty data set. Name another.")
     return found
 
 

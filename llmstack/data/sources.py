@@ -60,7 +60,7 @@ class TextFiles:
             else:
                 found.extend(TextRecord(block, where=f"{path}:{line}") for line, block in blocks(text))
         if not found:
-            raise DataError(f"{self._config.path}: expected text, got only empty files. Correct `path`.")
+            raise DataError(f"{self._config.path}: expected text, got only empty files. Name another.")
         return found
 
     def fingerprint(self) -> str:

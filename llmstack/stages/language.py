@@ -13,6 +13,7 @@ from llmstack.data.loader import Batch, EvalBatches
 from llmstack.data.row_tables import Rows
 from llmstack.engine.protocol import StepReport
 from llmstack.generation.pool import GeneratorPool
+from llmstack.runtime.logging import get_logger
 from llmstack.stages.learner import Learner
 from llmstack.stages.objectives import LanguageObjective
 from llmstack.stages.scoring import TargetLogProbs
@@ -79,7 +80,7 @@ class LanguageStage(SingleModelStage):
         )
         self.scorer = TargetLogProbs(self.model)
         self._samples: list[dict[str, Any]] = []
-        self._prompts = self.sample_prompts(self.config.samples.prompts)
+        self._prompts = self._that_fit(self.sample_prompts(self.config.samples.prompts))
         self.sampler = GeneratorPool(self.model, eos_ids=self.context.tokenizer.eos_ids)
 
     def rows(self, source: Any) -> Rows:
@@ -134,9 +135,20 @@ class LanguageStage(SingleModelStage):
         """Prompts and answers of the last evaluation."""
         return self._samples
 
+    def _that_fit(self, prompts: list[list[int]]) -> list[list[int]]:
+        """The prompts that leave room for an answer: one that does not is no reason to stop training."""
+        room = self.model.config.max_position_embeddings - self.config.samples.max_new_tokens
+        fitting = [ids for ids in prompts if len(ids) <= room]
+        if len(fitting) < len(prompts):
+            get_logger("stages").warning(
+                "stages.%s.samples: %d of %d prompts are left out, longer than the %d tokens that the context leaves "
+                "beside max_new_tokens", self.context.name, len(prompts) - len(fitting), len(prompts), max(room, 0),
+            )  # fmt: skip
+        return fitting
+
     def _draw_samples(self) -> None:
         options, tokenizer = self.config.samples, self.context.tokenizer
-        if options.prompts == 0:
+        if not self._prompts:
             return
         answers = self.sampler.answer(
             self._prompts,

@@ -20,12 +20,14 @@ from llmstack.integrations.mindformers.weights import (
 )
 from llmstack.models.causal_lm import CausalLM
 from llmstack.models.checkpoint_io import build_causal, load_weights, save_model
-from llmstack.models.hf_config import read_config
+from llmstack.models.hf_config import read_config, read_json
 from llmstack.models.tensor_files import StoredTensor, tensors_of_file, write_tensors
 from llmstack.models.weights import check_match, import_arrays
 from llmstack.registry import MODELS
 
 _TRACKER = "latest_checkpointed_iteration.txt"
+RUN_FILE, START_FILE = "run.yaml", "model.safetensors"
+"""An exported run's settings, and the weights it starts from."""
 _EMBEDDING = "embedding.word_embeddings.weight"
 _OPTIMIZER_PREFIXES = ("adam_m.", "adam_v.", "exp_avg.", "exp_avg_sq.", "moments.", "accu_grads.")
 _ONE_FILE = 2**62
@@ -44,8 +46,8 @@ def mindformers_to_hf(
     """Turns a checkpoint of MindFormers' trainer into a Hugging Face model folder, which is also one of ours.
 
     Args:
-        source: a safetensors file, the folder of one iteration, or the folder of all of them, whose newest is taken.
-            Optimizer state in it is left behind.
+        source: a safetensors file, the folder of one iteration, the folder of all of them, whose newest is taken, or
+            that of an exported run. Optimizer state in it is left behind.
         config: family and sizes of the model.
         out: folder to write.
         layout: how the trained network ordered its fused rows; the file does not say.
@@ -154,12 +156,48 @@ def checkpoint_weights(source: Path) -> dict[str, StoredTensor]:
 def _files(source: Path) -> list[Path]:
     if source.is_file():
         return [source]
+    source = _saved_in(source)
+    newest_file = _newest_of_steps(source)
+    if newest_file is not None:
+        return [newest_file]
     tracker = source / _TRACKER
     if tracker.is_file():
         text = tracker.read_text(encoding="utf-8").strip()
         newest = source / f"iteration_{int(text):08d}" if text.isdigit() else source / text
         return _files_of_iteration(newest)
     return _files_of_iteration(source)
+
+
+def _saved_in(folder: Path) -> Path:
+    """Where the trainer has saved, when the folder is that of an exported run, its output, or that of all cards."""
+    if (folder / RUN_FILE).is_file() and (folder / START_FILE).is_file():
+        # the weights beside run.yaml are those the run starts from
+        if not (folder / "output" / "checkpoint").is_dir():
+            raise UserError(
+                f"{folder}: expected a run that has been trained, got one without output/checkpoint. "
+                f"Run `python {folder / 'train.py'}` first."
+            )
+        folder = folder / "output"
+    if (folder / "checkpoint").is_dir():
+        folder = folder / "checkpoint"
+    cards = sorted(path.name for path in folder.glob("rank_*") if path.is_dir())
+    if len(cards) > 1:
+        raise UserError(
+            f"{folder}: expected the checkpoint of one card, got {', '.join(cards)}. Name one of them when each has "
+            "all weights, else merge them with `mindspore.unified_safetensors`."
+        )
+    return folder / cards[0] if cards else folder
+
+
+def _newest_of_steps(folder: Path) -> Path | None:
+    """The file that the trainer's note calls the last; None without a note."""
+    note = folder / "meta.json"
+    name = read_json(note).get("last_ckpt_file") if note.is_file() else None
+    if not isinstance(name, str):
+        return None
+    if Path(name).name != name or not (folder / name).is_file():
+        raise UserError(f"{note}: last_ckpt_file: expected a file beside it, got {name!r}. Name the checkpoint itself.")
+    return folder / name
 
 
 def _files_of_iteration(folder: Path) -> list[Path]:

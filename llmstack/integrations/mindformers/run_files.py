@@ -12,12 +12,11 @@ import yaml
 
 from llmstack.config.model import ModelConfig
 from llmstack.config.optim import OptimConfig
-from llmstack.integrations.mindformers.checkpoints import hf_to_mindformers
+from llmstack.integrations.mindformers.checkpoints import RUN_FILE, hf_to_mindformers
 
 COLUMNS = ("tokens", "positions", "segments", "labels", "loss_mask")
 """Arrays of a batch, in the order the exported network takes them."""
 ROWS_FILE = "rows.npz"
-RUN_FILE = "run.yaml"
 START = "start"
 """The folder of the model the run starts from, in Hugging Face's format with its tokenizer."""
 _PROGRAM = '''"""Trains this run with MindFormers: `python train.py`. Needs llmstack and mindformers."""

@@ -40,6 +40,21 @@ def test_a_sample_with_nothing_to_train_is_refused(tmp_path):
         stage.build()
 
 
+@pytest.mark.parametrize(("new", "left"), [(44, 2), (60, 0)])
+def test_a_prompt_without_room_for_an_answer_is_left_out_of_the_samples(tmp_path, caplog, new, left):
+    """Of a context of 64; training goes on."""
+    rows = [{"prompt": "red", "response": "red"}, {"prompt": "red " * 12, "response": "red"}]
+    rows.append(rows[0])
+    stage = make(tmp_path, rows, samples={"prompts": 3, "max_new_tokens": new, "temperature": 0.0})
+    with caplog.at_level("WARNING", "llmstack"):
+        stage.build()
+    stage.evaluate()
+    assert len(stage.samples()) == left
+    assert (
+        f"stages.stage.samples: {3 - left} of 3 prompts are left out, longer than the {64 - new} tokens" in caplog.text
+    )
+
+
 def test_the_question_ends_before_the_first_answer():
     turns = (Message("system", "s"), Message("user", "u"), Message("assistant", "a"), Message("user", "v"))
     assert _question(MessagesRecord(turns)) == turns[:2]

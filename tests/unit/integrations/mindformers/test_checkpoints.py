@@ -181,3 +181,42 @@ def test_a_folder_of_several_steps_and_an_empty_one_are_refused(saved, tmp_path)
         shutil.copy(model_file, tmp_path / f"tiny_rank_0-{step}_1.safetensors")
     with pytest.raises(UserError, match="expected one checkpoint, got 2.*Name one of the files"):
         checkpoint_weights(tmp_path)
+
+
+@pytest.fixture
+def run(saved, tmp_path):
+    """The folder of an exported run after two steps: what it started from, and a file a step."""
+    (model_file,) = (saved / "iteration_00000012").glob("*model*.safetensors")
+    folder = tmp_path / "run"
+    card = folder / "output" / "checkpoint" / "rank_0"
+    card.mkdir(parents=True)
+    for step in (1, 2):
+        shutil.copy(model_file, card / f"llmstack_rank_0-1_{step}.safetensors")
+    (card / "meta.json").write_text('{"last_ckpt_file": "llmstack_rank_0-1_2.safetensors"}')
+    (folder / "run.yaml").write_text("")
+    shutil.copy(model_file, folder / "model.safetensors")
+    return folder
+
+
+@pytest.mark.parametrize("place", [".", "output", "output/checkpoint", "output/checkpoint/rank_0"])
+def test_the_newest_of_a_run_is_found_from_any_of_its_folders(run, place):
+    found = checkpoint_weights(run / place)
+    assert {tensor.path.name for tensor in found.values()} == {"llmstack_rank_0-1_2.safetensors"}
+
+
+def test_a_run_that_was_not_trained_is_not_taken_for_its_start(run):
+    shutil.rmtree(run / "output")
+    with pytest.raises(UserError, match="expected a run that has been trained, got one without output/checkpoint"):
+        checkpoint_weights(run)
+
+
+def test_a_run_of_several_cards_is_refused(run):
+    shutil.copytree(run / "output/checkpoint/rank_0", run / "output/checkpoint/rank_1")
+    with pytest.raises(UserError, match="expected the checkpoint of one card, got rank_0, rank_1"):
+        checkpoint_weights(run)
+
+
+def test_a_note_of_a_file_that_is_gone_is_refused(run):
+    (run / "output/checkpoint/rank_0/llmstack_rank_0-1_2.safetensors").unlink()
+    with pytest.raises(UserError, match="last_ckpt_file: expected a file beside it, got 'llmstack_rank_0-1_2.safetens"):
+        checkpoint_weights(run)
