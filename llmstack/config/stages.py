@@ -249,17 +249,8 @@ class PpoConfig(StageConfig):
     @model_validator(mode="after")
     def _check_iteration(self) -> Self:
         problems = {}
-        if self.lora is not None and self.lora.dropout > 0:
-            # at another path than `lora` itself, the message would name a key that is fine
-            problems["lora"] = (
-                f"expected dropout 0 for ppo, got {self.lora.dropout:g}: old and new log-probabilities must come from "
-                "the same network. Set `lora.dropout: 0`."
-            )
-        if self.lora is not None and self.lora.adapter is not None:
-            problems["lora"] = (
-                f"expected no adapter to start from for ppo, got {self.lora.adapter}: the reference would be the model "
-                "without it. Merge it first (docs/lora.md) and name the merged folder in `init_from`."
-            )
+        if self.lora is not None and (wrong := _unfit_for_ppo(self.lora)):
+            problems["lora"] = " ".join(wrong)
         if self.batch_rows % self.minibatches:
             problems["minibatches"] = (
                 f"expected a divisor of batch_rows ({self.batch_rows}), got {self.minibatches}. Change one of the two."
@@ -278,9 +269,22 @@ class PpoConfig(StageConfig):
                 f"expected nothing because `truncated` is {self.truncated}, got {self.missing_eos_score:g}. "
                 "Remove it, or set `truncated: penalty`."
             )
-        for name in sorted({"score", "kl", "length", "finished"} & set(self.yardsticks)):
-            problems["yardsticks"] = (
-                f"expected names of your own, got {name!r}, which is measured anyway. Choose another."
-            )
+        if taken := sorted({"score", "kl", "length", "finished"} & set(self.yardsticks)):
+            problems["yardsticks"] = f"expected names of your own, got {taken}, measured anyway. Choose others."
         reject(self, problems)
         return self
+
+
+def _unfit_for_ppo(lora: LoraConfig) -> list[str]:
+    wrong = []
+    if lora.dropout > 0:
+        wrong.append(
+            f"expected dropout 0 for ppo, got {lora.dropout:g}: old and new log-probabilities must come from the same "
+            "network. Set `lora.dropout: 0`."
+        )
+    if lora.adapter is not None:
+        wrong.append(
+            f"expected no adapter to start from for ppo, got {lora.adapter}: the reference would be the model without "
+            "it. Merge it first (docs/lora.md) and name the merged folder in `init_from`."
+        )
+    return wrong

@@ -90,7 +90,7 @@ def _model_config(values: Mapping[str, Any], *, where: str) -> ModelConfig:
         "tie_word_embeddings": False,
         "initializer_range": 0.02,
     }
-    features = {key: values[key] for key in family.open if values.get(key) is not None or key in values}
+    features = {key: values[key] for key in family.open if key in values}
     features["rope_scaling"] = scaling
     sizes = {key: values[key] for key in set(ModelConfig.model_fields) - _OURS_ONLY if values.get(key) is not None}
     known = {**absent, **family.absent, **family.implied, **sizes, "rope_theta": theta, **features}
@@ -228,10 +228,11 @@ def _check_fixed(values: Mapping[str, Any], family: Family, *, where: str) -> No
                 f"got {values[key]!r}. Use a model without it."
             )
     for key, plain in PLAIN.items():
-        if key in family.open or key in ("rope_scaling", "qk_norm") or key not in values:
+        # a window that is switched off and stretched positions are looked at elsewhere
+        if key in family.open or key in ("rope_scaling", "sliding_window"):
             continue
         only = family.implied.get(key, plain)
-        if key != "sliding_window" and values[key] not in (only, None):
+        if values.get(key) not in (only, None):
             raise UserError(
                 f"{where}: {key}: expected {only!r}, the only value of {family.name}, got {values[key]!r}. "
                 "Use a model without it."

@@ -40,14 +40,30 @@ class SeededDropout(nn.Cell):
         return self.kernel(rows_NI, self.seed)
 
 
-def seed_dropouts(model: nn.Cell, noise: int) -> None:
-    """Give every dropout of a model a seed of its own.
+class DropoutSeeds:
+    """The seeds of all dropouts of a model.
 
     Args:
-        model: any Cell.
-        noise: decides them all; 0 switches the dropouts off.
+        model: any Cell; dropouts it gets later are not known here.
     """
-    for name, cell in model.cells_and_names():
-        if isinstance(cell, SeededDropout):
-            own = np.random.default_rng((noise, zlib.crc32(name.encode()))).integers(1, 2**31) if noise else 0
-            cell.seed.set_data(Tensor(int(own), ms.int32))
+
+    def __init__(self, model: nn.Cell) -> None:
+        self._seeds = [
+            (zlib.crc32(name.encode()), cell.seed)
+            for name, cell in model.cells_and_names()
+            if isinstance(cell, SeededDropout)
+        ]
+
+    def draw(self, *noise: int) -> None:
+        """Give each dropout a seed of its own.
+
+        Args:
+            noise: non-negative, decides them all.
+        """
+        for own, seed in self._seeds:
+            seed.set_data(Tensor(int(np.random.default_rng((*noise, own)).integers(1, 2**31)), ms.int32))
+
+    def off(self) -> None:
+        """Let everything through."""
+        for _, seed in self._seeds:
+            seed.set_data(Tensor(0, ms.int32))

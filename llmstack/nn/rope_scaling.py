@@ -43,7 +43,7 @@ def _by_wavelength(frequencies: np.ndarray, scaling: RopeScaling) -> np.ndarray:
 
 
 def _by_parts(frequencies: np.ndarray, theta: float, scaling: RopeScaling) -> np.ndarray:
-    """YaRN's NTK-by-parts (Peng et al. 2023, equations 13 and 17), its ramp over channels as in its authors' code."""
+    """YaRN's NTK-by-parts (Peng et al. 2023, section 3.2), its ramp over channels as in its authors' code."""
     context, width = scaling.original_max_position_embeddings, 2 * len(frequencies)
     assert context is not None  # noqa: S101 - the config demands it
 
@@ -60,7 +60,7 @@ def _by_parts(frequencies: np.ndarray, theta: float, scaling: RopeScaling) -> np
 
 
 def _magnitude(scaling: RopeScaling) -> float:
-    """YaRN's temperature of the attention, moved into the rotation (Peng et al. 2023, equation 22)."""
+    """YaRN's temperature of the attention, moved into the rotation (Peng et al. 2023, section 3.4)."""
     if scaling.attention_factor is not None:
         return scaling.attention_factor
     return 0.1 * math.log(scaling.factor) + 1.0

@@ -10,6 +10,7 @@ from mindspore import dtype as mstype
 from llmstack.config.optim import OptimConfig
 from llmstack.errors import UserError
 from llmstack.optim.kernels import adam_update
+from llmstack.optim.state import Targets, adam_targets, read_state, restore_state
 
 _MAX_TABLE_STEPS = 2**22
 
@@ -139,14 +140,10 @@ class AdamW(nn.Cell):
         Returns:
             ``step`` int32 (), and ``m.<parameter>`` and ``v.<parameter>`` float32 for every parameter.
         """
-        arrays = {"step": self.step.asnumpy().copy()}
-        for param, first, second in zip(self.parameters, self.moments1, self.moments2, strict=True):
-            arrays[f"m.{param.name}"] = first.asnumpy().copy()
-            arrays[f"v.{param.name}"] = second.asnumpy().copy()
-        return arrays
+        return read_state(self._targets())
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Puts a state from :meth:`state` back.
+        """Puts a state back, also that of another AdamW on the same parameters.
 
         Args:
             arrays: exactly the names and shapes that :meth:`state` gives.
@@ -154,16 +151,7 @@ class AdamW(nn.Cell):
         Raises:
             UserError: a name is missing or unexpected, or a shape differs.
         """
-        targets: dict[str, Parameter] = {"step": self.step}
-        for param, first, second in zip(self.parameters, self.moments1, self.moments2, strict=True):
-            targets[f"m.{param.name}"] = first
-            targets[f"v.{param.name}"] = second
-        wrong = sorted(targets.keys() ^ arrays.keys())
-        wrong += sorted(n for n in targets.keys() & arrays.keys() if tuple(targets[n].shape) != arrays[n].shape)
-        if wrong:
-            raise UserError(
-                f"optimizer state: expected that of {len(self.parameters)} parameters, got one that differs in "
-                f"{', '.join(wrong[:5])}{' ...' if len(wrong) > 5 else ''}. Start the stage afresh."
-            )
-        for name, target in targets.items():
-            target.set_data(Tensor(np.ascontiguousarray(arrays[name]).reshape(target.shape), target.dtype))
+        restore_state(self._targets(), arrays)
+
+    def _targets(self) -> Targets:
+        return adam_targets(self.step, self.parameters, self.moments1, self.moments2)

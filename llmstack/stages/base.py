@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +64,7 @@ class StageContext:
         return int(self.generator(*names).integers(2**31))
 
 
-class Stage:
+class Stage(ABC):
     """One step of a chain. Subclass it (or a built-in stage) and override hooks to make an own alignment method.
 
     The loop calls ``build_models``, ``build_loader``, ``build_loss`` once, then ``step`` and ``evaluate``, and moves
@@ -84,41 +85,41 @@ class Stage:
 
     # --- hooks ---------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def build_models(self) -> None:
         """Make the models and load what they start from."""
-        raise NotImplementedError
 
+    @abstractmethod
     def build_loader(self) -> None:
         """Set ``self.loader`` and what ``evaluate`` needs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def build_loss(self) -> None:
         """Make objectives, optimizers and scoring Cells."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, index: int) -> StepReport:
         """Take one step.
 
         Args:
             index: number of the step, from 1.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def evaluate(self) -> dict[str, float]:
         """Measure on data never trained on; must not change any state. Keys start with ``eval/``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def state(self) -> StageState:
         """All that a resumed run needs to go on exactly."""
-        raise NotImplementedError
 
+    @abstractmethod
     def restore(self, state: StageState) -> None:
         """Put a ``state`` back.
 
         Args:
             state: what ``state()`` gave.
         """
-        raise NotImplementedError
 
     # --- shared parts --------------------------------------------------------------------------------------------
 
@@ -138,9 +139,9 @@ class Stage:
         return []
 
     @property
+    @abstractmethod
     def final_model(self) -> CausalLM | ScalarModel:
         """The model the stage hands on."""
-        raise NotImplementedError
 
     def save_final(self, folder: Path) -> None:
         """Write the model folder the stage hands on: whole weights, and with ``lora`` the adapter beside them.

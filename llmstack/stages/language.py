@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -83,21 +84,21 @@ class LanguageStage(SingleModelStage):
         self._prompts = self._that_fit(self.sample_prompts(self.config.samples.prompts))
         self.sampler = GeneratorPool(self.model, eos_ids=self.context.tokenizer.eos_ids)
 
+    @abstractmethod
     def rows(self, source: Any) -> Rows:
         """Encode a data option.
 
         Args:
             source: ``data`` or ``eval_data``.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def sample_prompts(self, count: int) -> list[list[int]]:
         """Token ids of prompts whose answers are kept at each evaluation.
 
         Args:
             count: how many.
         """
-        raise NotImplementedError
 
     def step(self, index: int) -> StepReport:
         """One optimizer step over ``accumulate`` micro-batches.

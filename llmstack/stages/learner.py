@@ -8,7 +8,7 @@ import numpy as np
 from mindspore import Tensor, nn
 
 from llmstack.config.optim import OptimConfig
-from llmstack.nn.dropout import seed_dropouts
+from llmstack.nn.dropout import DropoutSeeds
 from llmstack.optim.schedules import learning_rate
 from llmstack.optim.updater import Updater, UpdateReport
 from llmstack.registry import OPTIMIZERS
@@ -29,7 +29,7 @@ class Learner:
         self, objective: nn.Cell, model: nn.Cell, optim: OptimConfig, *, accumulate: int = 1, noise_seed: int = 0
     ) -> None:
         self._optim = optim
-        self._model, self._noise_seed = model, noise_seed
+        self._dropouts, self._noise_seed = DropoutSeeds(model), noise_seed
         self._optimizer = OPTIMIZERS.get(optim.name)(model.trainable_params(), optim)
         self._updater = Updater(objective, self._optimizer, max_grad_norm=optim.max_grad_norm, accumulate=accumulate)
         self.steps = 0
@@ -50,13 +50,12 @@ class Learner:
         self.lr = learning_rate(self._optim, min(self.steps + 1, total_steps), total_steps)
         tensors = [tuple(Tensor(array) for array in batch.values()) for batch in micro_batches]
         report = self._updater(self.lr, 1.0 / max(count, 1.0), tensors, before_each=self._draw_noise)
-        seed_dropouts(self._model, 0)
+        self._dropouts.off()
         self.steps += int(report.finite)
         return report
 
     def _draw_noise(self, micro_batch: int) -> None:
-        drawn = np.random.default_rng((self._noise_seed, self.steps, micro_batch))
-        seed_dropouts(self._model, int(drawn.integers(1, 2**31)))
+        self._dropouts.draw(self._noise_seed, self.steps, micro_batch)
 
     def state(self) -> dict[str, np.ndarray]:
         """Moments and step of the optimizer."""

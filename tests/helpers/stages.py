@@ -85,6 +85,11 @@ def scalar_folder(path, *, seed=1):
     return path
 
 
+def bare(kind):
+    """A stage class without the hooks it leaves to subclasses, for tests of the parts it shares."""
+    return type(f"Bare{kind.__name__}", (kind,), {name: None for name in kind.__abstractmethods__})
+
+
 def same_state(a, b) -> bool:
     """Whether two stage states are bitwise the same."""
     same = a.trainer == b.trainer and a.params.keys() == b.params.keys() and a.optimizer.keys() == b.optimizer.keys()

@@ -30,7 +30,7 @@ def llama3_frequencies(width, theta, *, factor, low, high, context):
 
 
 def yarn_frequencies(width, theta, *, factor, context, fast=32.0, slow=1.0, truncate=True):
-    """Frequencies of YaRN (Peng et al. 2023, equation 17 with the ramp over channels of its appendix A.2 code).
+    """Frequencies of YaRN (Peng et al. 2023, section 3.2, with the ramp over channels of its authors' code).
 
     The channel that turns n times within the context is ``width ln(context / (2 pi n)) / (2 ln theta)``; channels below
     that of ``fast`` stay, those above that of ``slow`` are divided by the factor, the ramp between them is straight.

@@ -9,19 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from mindspore import Tensor, nn, ops
 
 from llmstack.errors import UserError
 from llmstack.integrations.mindformers.network import Head, Trunk, build_gpt
 from llmstack.integrations.mindformers.twin import Twin, stored_arrays
 from llmstack.integrations.mindformers.weights import to_mindformers
-from llmstack.models.causal_lm import CausalLM
-from llmstack.models.scalar_model import ScalarModel
+from llmstack.models.causal_lm import CausalLM, NextTokenNetwork
+from llmstack.models.scalar_model import ScalarModel, ScoringNetwork
 from llmstack.models.weights import import_arrays
 from llmstack.nn.heads import ScalarHead
 
 
-class MindFormersCausalLM(nn.Cell):
+class MindFormersCausalLM(NextTokenNetwork):
     """Next-token model on a MindFormers ``GPTModel``; has what stages use of a :class:`CausalLM`.
 
     Args:
@@ -45,27 +44,12 @@ class MindFormersCausalLM(nn.Cell):
         import_arrays(self.gpt, to_mindformers(stored, native.config), source="MindFormers' network")
         self._twin = Twin(native, self.gpt)
 
-    def construct(self, tokens_BT: Tensor, positions_BT: Tensor, segments_BT: Tensor) -> Tensor:
-        """Logits of the token after each position.
-
-        Args:
-            tokens_BT: (B, T) int32 token ids.
-            positions_BT: (B, T) int32, place of each token in its document.
-            segments_BT: (B, T) int32, document of each token within its row, 0 for padding.
-
-        Returns:
-            (B, T, V) float32.
-        """
-        hidden_BTD = self.trunk(tokens_BT, positions_BT, segments_BT)
-        logits_NV = self.head(ops.reshape(hidden_BTD, (-1, self.hidden_size)))
-        return ops.reshape(logits_NV, tokens_BT.shape + (self.vocab_size,))
-
     def native(self) -> CausalLM:
         """The same model on our own network, with the weights of now: always the one object."""
         return self._twin.refresh()
 
 
-class MindFormersScalarModel(nn.Cell):
+class MindFormersScalarModel(ScoringNetwork):
     """Reward or value model on a MindFormers ``GPTModel``; has what stages use of a :class:`ScalarModel`.
 
     Args:
@@ -87,20 +71,6 @@ class MindFormersScalarModel(nn.Cell):
         import_arrays(self.score, {"weight": stored.pop("score.weight")}, source="the score's head")
         import_arrays(self.gpt, to_mindformers(stored, native.config), source="MindFormers' network")
         self._twin = Twin(native, self.gpt, heads={"score.weight": self.score.weight})
-
-    def construct(self, tokens_BT: Tensor, positions_BT: Tensor, segments_BT: Tensor) -> Tensor:
-        """A number for each position.
-
-        Args:
-            tokens_BT: (B, T) int32 token ids.
-            positions_BT: (B, T) int32, place of each token in its document.
-            segments_BT: (B, T) int32, document of each token within its row, 0 for padding.
-
-        Returns:
-            (B, T) float32.
-        """
-        hidden_BTD = self.trunk(tokens_BT, positions_BT, segments_BT)
-        return ops.reshape(self.score(ops.reshape(hidden_BTD, (-1, self.hidden_size))), tokens_BT.shape)
 
     def native(self) -> ScalarModel:
         """The same model on our own network, with the weights of now: always the one object."""

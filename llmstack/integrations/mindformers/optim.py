@@ -11,6 +11,7 @@ from mindspore import dtype as mstype
 from llmstack.config.optim import OptimConfig
 from llmstack.errors import UserError
 from llmstack.integrations.mindformers.library import build_optim
+from llmstack.optim.state import Targets, adam_targets, read_state, restore_state
 
 
 class MindFormersAdamW(nn.Cell):
@@ -82,10 +83,10 @@ class MindFormersAdamW(nn.Cell):
         Returns:
             ``step`` int32 (), and ``m.<parameter>`` and ``v.<parameter>`` float32 for every parameter.
         """
-        return {name: target.asnumpy().copy().reshape(shape) for name, (target, shape) in self._targets().items()}
+        return read_state(self._targets())
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Puts a state back, one from :meth:`state` or of our own AdamW on the same parameters.
+        """Puts a state back, also that of another AdamW on the same parameters.
 
         Args:
             arrays: exactly the names and shapes that :meth:`state` gives.
@@ -93,24 +94,10 @@ class MindFormersAdamW(nn.Cell):
         Raises:
             UserError: a name is missing or unexpected, or a shape differs.
         """
-        targets = self._targets()
-        wrong = sorted(targets.keys() ^ arrays.keys())
-        wrong += sorted(n for n in targets.keys() & arrays.keys() if targets[n][1] != arrays[n].shape)
-        if wrong:
-            raise UserError(
-                f"optimizer state: expected that of {len(self.parameters)} parameters, got one that differs in "
-                f"{', '.join(wrong[:5])}{' ...' if len(wrong) > 5 else ''}. Start the stage afresh."
-            )
-        for name, (target, _) in targets.items():
-            target.set_data(Tensor(np.ascontiguousarray(arrays[name]).reshape(target.shape), target.dtype))
+        restore_state(self._targets(), arrays)
 
-    def _targets(self) -> dict[str, tuple[Parameter, tuple[int, ...]]]:
-        """Name -> its Parameter and the shape it has in a state."""
-        targets: dict[str, tuple[Parameter, tuple[int, ...]]] = {"step": (self.step, ())}
-        for param, first, second in zip(self.parameters, self.moments1, self.moments2, strict=True):
-            targets[f"m.{param.name}"] = (first, tuple(param.shape))
-            targets[f"v.{param.name}"] = (second, tuple(param.shape))
-        return targets
+    def _targets(self) -> Targets:
+        return adam_targets(self.step, self.parameters, self.moments1, self.moments2)
 
 
 def _check(params: list[Parameter], config: OptimConfig) -> None:

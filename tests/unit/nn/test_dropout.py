@@ -6,7 +6,7 @@ from mindspore import Tensor, nn
 from mindspore import dtype as mstype
 
 from llmstack.nn import composed
-from llmstack.nn.dropout import SeededDropout, seed_dropouts
+from llmstack.nn.dropout import DropoutSeeds, SeededDropout
 from llmstack.nn.native import ops as native
 from llmstack.nn.native.build import library
 from tests.helpers.cells import differentiate, run
@@ -69,15 +69,17 @@ def test_share_scale_and_independence(dropped):
 
 def test_each_dropout_of_a_model_has_noise_of_its_own():
     cells = nn.CellList([SeededDropout(RATE), SeededDropout(RATE)])
+    seeds = DropoutSeeds(cells)
 
-    def seeds(noise):
-        seed_dropouts(cells, noise)
+    def drawn(*noise):
+        seeds.draw(*noise)
         return [int(cell.seed.asnumpy()) for cell in cells]
 
-    first = seeds(5)
+    first = drawn(5, 1)
     assert first[0] != first[1] and 0 not in first
-    assert seeds(6) != first and seeds(5) == first
-    assert seeds(0) == [0, 0]
+    assert drawn(5, 2) != first and drawn(6, 1) != first and drawn(5, 1) == first
+    seeds.off()
+    assert [int(cell.seed.asnumpy()) for cell in cells] == [0, 0]
 
 
 @pytest.mark.parametrize("kind", ["native", "composed"])

@@ -8,7 +8,7 @@ from llmstack.config.lora import LoraConfig
 from llmstack.nn.linear import Linear
 from llmstack.nn.lora import LoraLinear, Projection
 from tests.helpers.cells import Differentiated
-from tests.tolerances import F32_ATOL, GRADIENT_ATOL
+from tests.tolerances import F32_ATOL, F32_RTOL, GRADIENT_ATOL
 
 PROJECTIONS = (Projection("q_proj", 4, True), Projection("k_proj", 2, False), Projection("v_proj", 3, True))
 
@@ -66,10 +66,14 @@ def test_values_and_gradients_equal_the_formula():
     merged = v["weight"].copy()
     merged[:4] += 3.0 * v["updates.0.b"] @ v["updates.0.a"]
     merged[6:] += 3.0 * v["updates.1.b"] @ v["updates.1.a"]
-    np.testing.assert_allclose(dx, upstream @ merged, rtol=0, atol=GRADIENT_ATOL * 10)
+    np.testing.assert_allclose(dx, upstream @ merged, rtol=F32_RTOL, atol=GRADIENT_ATOL)
     of_q = upstream[:, :4].astype(np.float64)
-    np.testing.assert_allclose(gradients["updates.0.a"], 3.0 * v["updates.0.b"].T @ of_q.T @ x, atol=GRADIENT_ATOL * 10)
-    np.testing.assert_allclose(gradients["updates.0.b"], 3.0 * of_q.T @ x @ v["updates.0.a"].T, atol=GRADIENT_ATOL * 10)
+    np.testing.assert_allclose(
+        gradients["updates.0.a"], 3.0 * v["updates.0.b"].T @ of_q.T @ x, rtol=F32_RTOL, atol=GRADIENT_ATOL
+    )
+    np.testing.assert_allclose(
+        gradients["updates.0.b"], 3.0 * of_q.T @ x @ v["updates.0.a"].T, rtol=F32_RTOL, atol=GRADIENT_ATOL
+    )
 
 
 @pytest.mark.parametrize("projections", [PROJECTIONS, (Projection("o_proj", 4, True),)], ids=["fused", "alone"])
@@ -88,4 +92,4 @@ def test_rows_of_their_own_length(projections):
     direction = v["weight"][:rows] + 3.0 * v["updates.0.b"] @ v["updates.0.a"]
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     expected = (upstream[:, :rows] * (x @ direction.T)).sum(0)
-    np.testing.assert_allclose(gradients["updates.0.magnitude"], expected, rtol=0, atol=GRADIENT_ATOL * 10)
+    np.testing.assert_allclose(gradients["updates.0.magnitude"], expected, rtol=F32_RTOL, atol=GRADIENT_ATOL)

@@ -11,7 +11,7 @@ from tests.helpers import stages as tiny
 
 
 def stage(inputs=None):
-    return Stage(RewardConfig.model_construct(batch_rows=2, seq_len=16, lora=None), tiny.context(inputs))
+    return tiny.bare(Stage)(RewardConfig.model_construct(batch_rows=2, seq_len=16, lora=None), tiny.context(inputs))
 
 
 def test_generators_belong_to_a_stage_and_a_purpose():
@@ -59,3 +59,12 @@ def test_a_vocabulary_smaller_than_the_tokenizers_is_refused(tmp_path):
     save_model(build_causal(tiny.model_config(vocab_size=100), seed=0), small)
     with pytest.raises(UserError, match="stages.stage: expected a model with a vocabulary of at least"):
         stage({"small": small}).language_model("small", "model")
+
+
+def test_a_stage_that_leaves_a_hook_out_is_told_which():
+    class Half(Stage):
+        def step(self, index):
+            return None
+
+    with pytest.raises(TypeError, match="build_loader"):
+        Half(RewardConfig.model_construct(), tiny.context())

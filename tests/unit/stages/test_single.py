@@ -25,7 +25,7 @@ class Part:
 
 
 def stage(seed, learner, loader):
-    made = SingleModelStage(SimpleNamespace(), tiny.context())
+    made = tiny.bare(SingleModelStage)(SimpleNamespace(), tiny.context())
     made.model, made.learner, made.loader = build_causal(tiny.model_config(), seed=seed), Part(learner), Part(loader)
     return made
 
