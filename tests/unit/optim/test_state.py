@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from llmstack.optim.state import adam_targets, read_state, restore_state
 from mindspore import Parameter, Tensor
 
 from llmstack.errors import UserError
+from llmstack.optim.state import adam_targets, read_state, restore_state
 
 
 def targets():
