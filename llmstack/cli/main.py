@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from llmstack.cli import arguments
+from llmstack.cli import arguments, data_commands
 from llmstack.cli.faults import INTERRUPTED, report
 from llmstack.errors import Interrupted
 
@@ -106,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_generate(commands)
     _add_chat(commands)
     _add_eval(commands)
+    data_commands.add_data(_command(commands, "data", "look at, prepare, clean and label training data"))
     _add_import(commands)
     _add_export(commands)
     _add_mindformers(commands)

@@ -10,7 +10,7 @@ import pytest
 from llmstack.cli.main import main
 from llmstack.errors import Interrupted, RunHalted, Terminated, UserError
 
-COMMANDS = ("train", "check", "show", "list", "generate", "chat", "eval", "import", "export")
+COMMANDS = ("train", "check", "show", "list", "generate", "chat", "eval", "import", "export", "data")
 
 
 @pytest.fixture
