@@ -60,7 +60,8 @@ def load_document(file: str, overrides: Sequence[str], model: type[D]) -> Docume
     """
     path = Path(file).resolve()
     if not path.is_file() or path.suffix != ".yaml":
-        found = "nothing" if not path.exists() else "a folder" if path.is_dir() else f"a {path.suffix or 'nameless'} file"
+        kind = "a folder" if path.is_dir() else f"a file named {path.name}"
+        found = kind if path.exists() else "nothing"
         raise UserError(f"{file}: expected a file whose name ends in .yaml, got {found}. Check the path.")
     composed = compose_recipe(path, overrides, base=None)
     tree, origins = composed.tree, composed.origins
