@@ -89,6 +89,12 @@ SOURCES = (
     BuiltIn("text", "llmstack.data.sources:TextFiles", "plain text files", f"{_DATA_CONFIGS}:TextFileConfig"),
     BuiltIn("jsonl", "llmstack.data.sources:Jsonl", "one JSON object a line", f"{_DATA_CONFIGS}:JsonlConfig"),
     BuiltIn(
+        "blend",
+        "llmstack.data.corpus:Blend",
+        "several sources with shares that may change over the run",
+        "llmstack.config.blend:BlendConfig",
+    ),
+    BuiltIn(
         "stdlib_docs",
         f"{_STDLIB}:StdlibDocs",
         "documentation text of the Python standard library",

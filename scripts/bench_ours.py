@@ -82,7 +82,8 @@ def language_learner(config: Any) -> Any:
 
 def train(config: Any) -> dict[str, Any]:
     """One optimizer step on a fixed batch whose every token is trained."""
-    from llmstack.data.row_tables import EncodeReport, Rows
+    from llmstack.data.documents import Documents
+    from llmstack.data.rows import text_rows
     from llmstack.stages.language import TargetInputs
 
     tokens = np.random.default_rng(0).integers(0, config.vocab_size, (ROWS, SEQ_LEN + 1)).astype(np.int32)
@@ -95,7 +96,9 @@ def train(config: Any) -> dict[str, Any]:
         "loss_mask": np.ones(shape, np.float32),
     }
     learner = language_learner(config)
-    inputs = TargetInputs(Rows(batch, tokens.size, EncodeReport(ROWS, ROWS)), batch_rows=ROWS)
+    documents = Documents(batch["tokens"].reshape(-1), np.array([0, ROWS * SEQ_LEN]))
+    inputs = TargetInputs(text_rows(documents, SEQ_LEN, 0), batch_rows=ROWS)
+    )
     started = time.perf_counter()
     learner.update(float(ROWS * SEQ_LEN), [inputs(batch)], 10**6)
     first = time.perf_counter() - started
@@ -119,20 +122,20 @@ def train(config: Any) -> dict[str, Any]:
 
 def sft(config: Any) -> dict[str, Any]:
     """Optimizer steps on ragged prompts with completions, packed; useful tokens are those that are not padding."""
+    from llmstack.data.documents import Documents, Encoded, Losses
     from llmstack.data.loader import Loader
-    from llmstack.data.pack import masked_piece, pack_rows
-    from llmstack.data.row_tables import EncodeReport, Rows
+    from llmstack.data.rows import chat_rows
     from llmstack.stages.language import TargetInputs
 
     draw = random.Random(0)
-    pieces = []
+    documents, masks = [], []
     for _ in range(512):  # the peer's lengths
         prompt = max(4, min(SEQ_LEN // 2, int(draw.lognormvariate(3.0, 0.7))))
         completion = max(4, min(SEQ_LEN // 2 - 1, int(draw.lognormvariate(3.6, 0.8))))
-        ids = [draw.randrange(3, config.vocab_size) for _ in range(prompt + completion)] + [EOS]
-        pieces.append(masked_piece(ids, [0] * prompt + [1] * (completion + 1), SEQ_LEN))
-    arrays = pack_rows(pieces, SEQ_LEN, 0)
-    rows = Rows(arrays, sum(len(piece.tokens) for piece in pieces), EncodeReport(512, 512))
+        documents.append([draw.randrange(3, config.vocab_size) for _ in range(prompt + completion)] + [EOS])
+        masks.append([0] * prompt + [1] * (completion + 1))
+    encoded = Encoded.of(documents, masks, [""] * len(documents), Losses(records=len(documents)))
+    rows = chat_rows(Documents.of([encoded]), SEQ_LEN, 0, max_untrained_ratio=0.0)
     loader, inputs = Loader(rows, batch_rows=ROWS, seed=0), TargetInputs(rows, batch_rows=ROWS)
     learner = language_learner(config)
     useful, seconds = [], []
@@ -148,7 +151,8 @@ def sft(config: Any) -> dict[str, Any]:
 
 def ppo(config: Any) -> dict[str, Any]:
     """Whole iterations of the PPO stage: rollouts, scoring, all epochs; random weights."""
-    from llmstack.data.row_tables import EncodeReport, PromptRows
+    from llmstack.data.bucket_rows import PromptRows
+    from llmstack.data.row_tables import EncodeReport
     from llmstack.models.checkpoint_io import build_causal, build_scalar
     from llmstack.stages.base import StageContext
     from llmstack.stages.ppo.rewards import ModelReward
@@ -168,12 +172,12 @@ def ppo(config: Any) -> dict[str, Any]:
 
         def build_loader(self) -> None:
             tokens = np.random.default_rng(0).integers(3, config.vocab_size, (PROMPTS * 8, PROMPT_LEN))
-            arrays = {"tokens": tokens.astype(np.int32), "lengths": np.full(len(tokens), PROMPT_LEN, np.int32)}
-            report, texts = EncodeReport(len(tokens), len(tokens)), ("",) * len(tokens)
+            lengths, texts = np.full(len(tokens), PROMPT_LEN, np.int32), ("",) * len(tokens)
+            report = EncodeReport(len(tokens), len(tokens))
             self.prompts = PromptRows(
-                arrays, tokens.size, report, buckets=(PROMPT_LEN,), prompts=texts, answers=(None,) * len(tokens)
+                tokens.astype(np.int32), lengths, report, (PROMPT_LEN,), texts, (None,) * len(tokens)
             )
-            self.loader = self.make_loader(self.prompts)
+            self.loader = self.make_loader(lambda source: self.prompts)
 
     context = StageContext(name="bench", seed=0, model=config, tokenizer=_Ids(), inputs={})  # type: ignore[arg-type]
     stage = RandomPpo(ppo_config(), context)

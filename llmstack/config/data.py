@@ -56,8 +56,11 @@ class StdlibSignaturesConfig(StdlibConfig):
     """Leave out longer signatures, so that prompts fit a small bucket; null keeps all."""
 
 
-AnySource: TypeAlias = Annotated[SourceConfig, Registered(SOURCES, "source")]
-"""Options of any registered source."""
+AnySource: TypeAlias = Annotated[SourceConfig, Registered(SOURCES, "source", without=("blend",))]
+"""Options of any registered source of records."""
+
+AnyCorpus: TypeAlias = Annotated[SourceConfig, Registered(SOURCES, "source")]
+"""Options of any registered source, or of a blend of several."""
 
 
 class TokenizerConfig(Strict):

@@ -27,10 +27,16 @@ class Registered:
     Attributes:
         registry: where the name is looked up.
         key: the key that holds the name.
+        without: registered names that do not fit here.
     """
 
     registry: Registry[Any]
     key: str
+    without: tuple[str, ...] = ()
+
+    def names(self) -> tuple[str, ...]:
+        """The names that fit here."""
+        return tuple(name for name in self.registry.names() if name not in self.without)
 
     def model(self, name: str, base: type[M]) -> type[M]:
         """The class of the options of a registered name; ``base`` when the entry has none of its own.
@@ -57,12 +63,16 @@ class Registered:
                     f"expected a mapping with the key `{self.key}`, got {value!r}. Write `{self.key}: <name>`."
                 )
             if self.key not in value:
-                names = ", ".join(self.registry.names())
+                names = ", ".join(self.names())
                 text = f"expected a {self.registry.noun} ({names}), got nothing. Add `{self.key}:`."
                 raise_at(source.__name__, {(self.key,): text}, value)
             name = value[self.key]
+            if name in self.without:
+                fits = ", ".join(self.names())
+                text = f"expected a {self.registry.noun} that fits here ({fits}), got {name!r}. Choose another."
+                raise_at(source.__name__, {(self.key,): text}, value)
             if not isinstance(name, str) or name not in self.registry:
-                text = unknown_name(self.registry.noun, name, self.registry.names())
+                text = unknown_name(self.registry.noun, name, self.names())
                 raise_at(source.__name__, {(self.key,): text}, value)
             return self.model(name, source).model_validate(value)
 
@@ -77,9 +87,9 @@ class Registered:
                 "if": {"properties": {self.key: {"const": name}}, "required": [self.key]},
                 "then": handler(self.model(name, base).__pydantic_core_schema__),
             }
-            for name in self.registry.names()
+            for name in self.names()
         ]
-        key = {"enum": list(self.registry.names()), "description": f"The {self.registry.noun}."}
+        key = {"enum": list(self.names()), "description": f"The {self.registry.noun}."}
         return {"type": "object", "required": [self.key], "properties": {self.key: key}, "allOf": rules}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import llmstack
@@ -60,6 +61,17 @@ def find_recipe(recipe: str) -> Path:
     raise UserError(
         f"{recipe}: expected a recipe file or the name of a shipped recipe ({', '.join(shipped)}), got neither. {fix}"
     )
+
+
+def cache_folder() -> Path:
+    """Where things that can be made again are kept: ``$XDG_CACHE_HOME/llmstack`` or ``~/.cache/llmstack``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "llmstack"
+
+
+def data_cache_folder() -> Path:
+    """Where prepared data is kept: ``$LLMSTACK_DATA_CACHE``, or ``data`` in :func:`cache_folder`."""
+    named = os.environ.get("LLMSTACK_DATA_CACHE")
+    return Path(named) if named else cache_folder() / "data"
 
 
 def display(path: Path) -> str:

@@ -126,6 +126,12 @@ class Units:
 Budget: TypeAlias = Annotated[Quantity, Units(("steps", "tokens", "epochs"))]
 """How long to train: more than 0 steps, tokens or epochs."""
 
+Tokens: TypeAlias = Annotated[Quantity, Units(("tokens",))]
+"""More than 0 tokens."""
+
+Position: TypeAlias = Annotated[Quantity, Units(("tokens",), zero=True)]
+"""A moment of a run, counted in tokens from its beginning."""
+
 Interval: TypeAlias = Annotated[Quantity, Units(("steps",))]
 """Something every so many steps; ``amount`` is a positive int."""
 

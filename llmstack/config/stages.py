@@ -8,13 +8,16 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from llmstack.config.base import Strict, reject
-from llmstack.config.data import AnySource
+from llmstack.config.blend import BlendConfig
+from llmstack.config.data import AnyCorpus, AnySource
 from llmstack.config.lora import LoraConfig
 from llmstack.config.markers import AnyModelRef, LanguageModelRef, Produces, RewardModelRef
 from llmstack.config.named import NameIn, Registered
 from llmstack.config.optim import OptimConfig
 from llmstack.config.quantity import Budget, Interval
 from llmstack.registry import REWARDS, STAGES
+
+RowLen: TypeAlias = Annotated[int, Field(gt=1)]
 
 
 class SampleConfig(Strict):
@@ -39,11 +42,19 @@ class StageConfig(Strict):
         """Tokens of the longest row a model of the stage reads; 0 when the stage does not say."""
         return 0
 
+    @property
+    def step_rows(self) -> int | None:
+        """Rows of one optimizer step, when nothing but this product of ``batch_rows`` and ``accumulate`` counts.
+
+        A run may then go on with other micro-batches. None: each of the two counts.
+        """
+        return None
+
     kind: Annotated[str, NameIn(STAGES)]
     """Name in the stage registry."""
     init_from: LanguageModelRef | None = None
     """An earlier stage's name or a model folder; null starts from random weights."""
-    data: AnySource
+    data: AnyCorpus
     """Training data."""
     eval_data: AnySource
     """Data never trained on."""
@@ -69,6 +80,15 @@ class StageConfig(Strict):
     """How weights are stored in the model the stage hands on; later stages start from the rounded ones."""
     max_skipped_steps: int = Field(default=10, ge=0)
     """The run stops when more steps than this in a row had a non-finite gradient."""
+    log_rows: bool = True
+    """Write which rows of the data each step read into ``rows.jsonl``."""
+
+    @model_validator(mode="after")
+    def _check_budget(self) -> Self:
+        if self.budget.unit == "epochs" and isinstance(self.data, BlendConfig):
+            why = "the parts of a blend end their epochs at different times"
+            reject(self, {"budget": f"expected tokens or steps, got {self.budget}: {why}. Write how many tokens."})
+        return self
 
     @model_validator(mode="after")
     def _check_lora(self) -> Self:
@@ -88,6 +108,14 @@ class RowStageConfig(StageConfig):
         """T."""
         return self.seq_len
 
+    @property
+    def step_rows(self) -> int:
+        """Rows of one optimizer step."""
+        return self.batch_rows * self.accumulate
+
+    packing: Literal["best_fit", "sequential", "none"] = "best_fit"
+    """How documents fill rows. best_fit: whole ones, the fullest row that has room; sequential: one after the other,
+    plain text cut wherever a row is full; none: a row each."""
     z_loss: float = Field(default=0.0, ge=0)
     """Weight of the squared log-partition term."""
     eval_batches: int = Field(gt=0)
@@ -120,10 +148,28 @@ class RewardConfig(StageConfig):
         """The longest pair."""
         return self.seq_len
 
+    @property
+    def step_rows(self) -> int:
+        """Rows of one optimizer step."""
+        return self.batch_rows * self.accumulate
+
+    length_buckets: tuple[RowLen, ...] | None = None
+    """Row lengths in rising order, the last ``seq_len``; a batch of pairs is padded to the smallest that holds it. Each
+    is a graph of its own. null: ``seq_len`` alone."""
+
     centering: float = Field(default=0.0, ge=0)
     """Weight of (score_chosen + score_rejected)^2, which keeps scores near zero."""
     eval_batches: int = Field(gt=0)
     """Batches of the evaluation pairs measured at each evaluation."""
+
+    @model_validator(mode="after")
+    def _check_buckets(self) -> Self:
+        buckets = self.length_buckets
+        if buckets is not None and list(buckets) != sorted({*buckets, self.seq_len}):
+            fixed = sorted({*(length for length in buckets if length < self.seq_len), self.seq_len})
+            expected = f"expected lengths in rising order up to seq_len ({self.seq_len})"
+            reject(self, {"length_buckets": f"{expected}, got {list(buckets)}. Write {fixed}."})
+        return self
 
 
 class RewardSourceConfig(Strict):

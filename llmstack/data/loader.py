@@ -2,69 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from llmstack.data.row_tables import Rows
-from llmstack.errors import DataError
+from llmstack.config.quantity import Quantity
+from llmstack.data.orders import Order, PacedOrder
+from llmstack.data.row_tables import Batch, Rows
 
-Batch = dict[str, np.ndarray]
 
+@dataclass(frozen=True)
+class Drawn:
+    """What was served since the last time somebody asked.
 
-class _Stream:
-    """The endless concatenation of one permutation an epoch of a set of rows, read by one cursor."""
+    Attributes:
+        rows: part -> numbers of the rows, in order; one part named ``data`` unless the corpus is a blend.
+        metrics: of a blend, ``data/<part>/share``: share of the real tokens that came from the part.
+        gauges: of a blend, for each part ``data/<part>/tokens``, the real tokens served so far, and
+            ``data/<part>/weight``, the share of rows it should have now.
+    """
 
-    def __init__(self, rows: np.ndarray, *, seed: tuple[int, ...], shuffle: bool) -> None:
-        self._rows, self._seed, self._shuffle = rows, seed, shuffle
-        self._epoch, self._order = -1, rows
-        self.cursor = 0
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def _permutation(self, epoch: int) -> np.ndarray:
-        if self._shuffle and epoch != self._epoch:
-            self._epoch = epoch
-            self._order = np.random.default_rng((*self._seed, epoch)).permutation(self._rows)
-        return self._order
-
-    def take(self, count: int) -> np.ndarray:
-        """The next ``count`` rows; an epoch's end may lie among them."""
-        parts = []
-        while count:
-            epoch, offset = divmod(self.cursor, len(self))
-            part = self._permutation(epoch)[offset : offset + count]
-            parts.append(part)
-            self.cursor += len(part)
-            count -= len(part)
-        return np.concatenate(parts)
+    rows: dict[str, list[int]]
+    metrics: dict[str, float]
+    gauges: dict[str, float]
 
 
 class Loader:
     """Training batches.
 
-    The rows of each group (one group, or the prompts of one bucket) are read in the endless concatenation of
-    per-epoch permutations seeded by (seed, group, epoch). No row is dropped or repeated within an epoch: a batch that
-    reaches an epoch's end goes on with the next. With several groups the next batch comes from the one that is the
-    furthest behind, so that all are read at the same pace.
+    The order of the rows depends on data, seed and blend alone. Each of ``world`` ranks gets its own stretch of every
+    global batch, so that ranks never share a row and any number of them reads the same rows in the same order.
 
     Args:
         rows: what to serve.
-        batch_rows: rows B of a batch (pairs for preference rows).
-        seed: seed of the order.
-        shuffle: False reads the rows in order.
+        batch_rows: rows B of a batch of one rank (pairs for preference rows).
+        order: in which order; None: shuffled anew each epoch, seeded by ``seed``.
+        seed: seed of that order.
+        rank: this process.
+        world: number of processes.
 
     Attributes:
         sample_ids: int (B,), the rows of the last batch; empty before the first.
     """
 
-    def __init__(self, rows: Rows, *, batch_rows: int, seed: int, shuffle: bool = True) -> None:
-        self._all, self._batch_rows, self._seed = rows, batch_rows, seed
-        self._streams = [
-            _Stream(group, seed=(seed, number), shuffle=shuffle) for number, group in enumerate(rows.groups(batch_rows))
-        ]
+    def __init__(
+        self,
+        rows: Rows,
+        *,
+        batch_rows: int,
+        order: Order | None = None,
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        self._all, self._batch_rows = rows, batch_rows
+        self._order = order or PacedOrder(rows.groups(batch_rows * world), seed=seed)
+        self._rank, self._world = rank, world
+        self._names = self._order.part_names
+        self._served = dict.fromkeys(self._names, 0)
+        self._drawn: list[np.ndarray] = []
         self.sample_ids = np.zeros(0, np.int64)
 
     @property
@@ -86,32 +84,61 @@ class Loader:
         Returns:
             Rows divided by rows of a step, rounded up.
         """
-        return -(-len(self._all) // (self._batch_rows * accumulate))
+        return -(-len(self._all) // (self._batch_rows * self._world * accumulate))
+
+    def steps(self, budget: Quantity, accumulate: int = 1) -> int:
+        """Optimizer steps of a budget.
+
+        Args:
+            budget: tokens, steps or epochs.
+            accumulate: batches of one optimizer step.
+
+        Raises:
+            DataError: the parts of a blend have bounds, and together hold less.
+        """
+        per_step = self._batch_rows * self._world * accumulate
+        rows = self._order.rows_for(budget)
+        if rows is None:
+            return budget.steps(self.steps_per_epoch(accumulate), self.num_tokens)
+        steps = int(budget.amount) if budget.unit == "steps" else -(-rows // per_step)
+        return max(self._order.available(steps * per_step, budget) // per_step, 1)
 
     def next(self) -> Batch:
-        """The next batch.
+        """The next batch of this rank.
 
         Returns:
             name -> array; always the same names and, within a bucket, shapes.
         """
-        # the ratios are compared as fractions: cursor / size, smallest first, ties to the earlier group
-        behind = self._streams[0]
-        for stream in self._streams[1:]:
-            if stream.cursor * len(behind) < behind.cursor * len(stream):
-                behind = stream
-        self.sample_ids = behind.take(self._batch_rows)
+        everybody = self._order.take(self._batch_rows * self._world)
+        self._drawn.append(everybody)
+        self.sample_ids = everybody[self._rank * self._batch_rows : (self._rank + 1) * self._batch_rows]
         return self._all.take(self.sample_ids)
 
-    def state(self) -> dict[str, Any]:
-        """The position, as JSON-able values."""
-        return {
-            "seed": self._seed,
-            "rows": [len(stream) for stream in self._streams],
-            "cursors": [stream.cursor for stream in self._streams],
-        }
+    def drain(self) -> Drawn:
+        """What all ranks were served since the last call."""
+        ids = np.concatenate([np.zeros(0, np.int64), *self._drawn])
+        self._drawn = []
+        owner, local = self._order.locate(ids)
+        tokens = self._all.row_tokens[ids]
+        by_part = {name: owner == number for number, name in enumerate(self._names)}
+        rows = {name: local[mine].tolist() for name, mine in by_part.items() if mine.any()}
+        if len(self._names) == 1:
+            return Drawn(rows, {}, {})
+        total, metrics, gauges = max(int(tokens.sum()), 1), {}, {}
+        for (name, mine), weight in zip(by_part.items(), self._order.shares(), strict=True):
+            count = int(tokens[mine].sum())
+            self._served[name] += count
+            metrics[f"data/{name}/share"] = count / total
+            gauges[f"data/{name}/tokens"] = float(self._served[name])
+            gauges[f"data/{name}/weight"] = weight
+        return Drawn(rows, metrics, gauges)
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on where ``state`` was taken.
+    def state(self) -> dict[str, Any]:
+        """The position, as JSON-able values; it does not depend on the rows of a batch or the number of ranks."""
+        return {**self._order.state(), "served_tokens": dict(self._served)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where ``state`` was taken, also with another batch size or number of ranks.
 
         Args:
             state: what ``state()`` gave.
@@ -119,14 +146,9 @@ class Loader:
         Raises:
             DataError: it was taken from other data or with another seed.
         """
-        mine = self.state()
-        if any(state.get(key) != mine[key] for key in ("seed", "rows")):
-            raise DataError(
-                f"data: expected the seed and rows the checkpoint was written with ({state.get('seed')}, "
-                f"{state.get('rows')}), got ({mine['seed']}, {mine['rows']}). Restore the data or start with --fresh."
-            )
-        for stream, cursor in zip(self._streams, state["cursors"], strict=True):
-            stream.cursor = int(cursor)
+        self._order.restore(state)
+        self._served = {name: int(state["served_tokens"][name]) for name in self._names}
+        self._drawn = []
 
 
 class EvalBatches:

@@ -1,66 +1,186 @@
-"""Packing pieces of documents into rows of one length."""
+"""Packing: which stretch of which document lies where in which row.
+
+Nothing is copied here. The result names stretches of the documents' tokens; a batch is put together from them when it
+is needed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
+from llmstack.data.documents import Documents
+
+Packing: TypeAlias = Literal["best_fit", "sequential", "none"]
+
+# best fit looks at this many pieces at a time: enough to fill rows, few enough to hold in memory
+_WINDOW = 1 << 16
+_MASK_BLOCK = 1 << 24
+
 
 @dataclass(frozen=True)
-class Piece:
-    """A run of tokens that stays together in one row and attends only to itself.
+class Pieces:
+    """Stretches of tokens, each staying together in one row and attending only to itself.
 
     Attributes:
-        tokens: int32 (n,), the inputs.
-        labels: int32 (n,), what comes next in the same document; any id where ``loss_mask`` is 0.
-        loss_mask: float32 (n,), 1 where the label is trained.
+        start: int64 (M,), place of the first token.
+        length: int32 (M,), tokens.
+        going_on: bool (M,), whether the token behind the last one is the label of that last one (where a document is
+            cut), not only the beginning of something else.
+        targets: int32 (M,), positions with a trained label.
     """
 
-    tokens: np.ndarray
-    labels: np.ndarray
-    loss_mask: np.ndarray
+    start: np.ndarray
+    length: np.ndarray
+    going_on: np.ndarray
+    targets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def take(self, order: np.ndarray) -> Pieces:
+        """Some of the pieces.
+
+        Args:
+            order: int (N,), their numbers.
+        """
+        return Pieces(self.start[order], self.length[order], self.going_on[order], self.targets[order])
 
 
-def document_pieces(ids: Sequence[int], seq_len: int) -> list[Piece]:
-    """Cut a document into pieces of at most ``seq_len`` tokens, every token but the first being a label once.
+@dataclass(frozen=True)
+class Packed:
+    """Pieces in rows.
+
+    Attributes:
+        pieces: in the order of the rows.
+        bounds: int64 (N + 1,), the first piece of each row and the end of the last.
+    """
+
+    pieces: Pieces
+    bounds: np.ndarray
+
+
+def cut_documents(bounds: np.ndarray, seq_len: int) -> Pieces:
+    """Documents whose every token is trained, cut into pieces of at most ``seq_len`` tokens.
 
     Where a document is cut the last label of a piece is the first token of the next, so cutting loses no label. The
-    last token of the document has no label.
+    last token of a document has no label.
 
     Args:
-        ids: the document with its ending token.
+        bounds: int64 (M + 1,), where each document starts and the last ends.
         seq_len: T.
 
     Returns:
         The pieces, in order.
     """
-    tokens = np.asarray(ids, np.int32)
-    labels = np.append(tokens[1:], tokens[-1:])
-    mask = np.ones(len(tokens), np.float32)
-    mask[-1] = 0.0
-    return [
-        Piece(tokens[start : start + seq_len], labels[start : start + seq_len], mask[start : start + seq_len])
-        for start in range(0, len(tokens), seq_len)
-    ]
+    lengths = np.diff(bounds)
+    counts = -(-lengths // seq_len)
+    document = np.repeat(np.arange(len(lengths)), counts)
+    number = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
+    left = lengths[document] - number * seq_len
+    going_on = left > seq_len
+    length = np.minimum(left, seq_len).astype(np.int32)
+    return Pieces(bounds[document] + number * seq_len, length, going_on, length - ~going_on)
 
 
-def masked_piece(ids: Sequence[int], trained: Sequence[int], seq_len: int) -> Piece:
-    """One piece in which only some tokens are labels; what lies beyond ``seq_len`` is cut off.
+def cut_stream(bounds: np.ndarray, seq_len: int, order: np.ndarray) -> Packed:
+    """Documents one after the other in one stream that is cut wherever a row is full.
 
     Args:
-        ids: tokens of the conversation.
-        trained: as long as ``ids``; 1 where the token is to be predicted.
+        bounds: int64 (M + 1,), where each document starts and the last ends.
+        seq_len: T.
+        order: int (M,), the documents in the order of the stream.
+
+    Returns:
+        Rows of which only the last may have room left.
+    """
+    lengths = np.diff(bounds)[order]
+    ends = np.cumsum(lengths)
+    starts = ends - lengths
+    total = int(ends[-1])
+    cuts = np.union1d(starts[lengths > 0], np.arange(0, total, seq_len))
+    document = np.searchsorted(ends, cuts, side="right")
+    behind = np.append(cuts[1:], total)
+    going_on = behind < ends[document]
+    length = (behind - cuts).astype(np.int32)
+    pieces = Pieces(bounds[order[document]] + cuts - starts[document], length, going_on, length - ~going_on)
+    rows = np.arange(0, total, seq_len)
+    return Packed(pieces, np.append(np.searchsorted(cuts, rows), len(cuts)))
+
+
+def truncate_documents(documents: Documents, seq_len: int) -> Pieces:
+    """One piece a document; what lies beyond ``seq_len`` is cut off.
+
+    Position t trains when token t + 1 is to be produced and was not cut off.
+
+    Args:
+        documents: with a mask.
         seq_len: T.
 
     Returns:
-        The piece. Position t trains when token t + 1 is to be predicted and was not cut off.
+        One piece a document, in order; ``targets`` is 0 where nothing is left to train.
     """
-    tokens = np.asarray(ids[:seq_len], np.int32)
-    mask = np.zeros(len(tokens), np.float32)
-    mask[:-1] = np.asarray(trained[1:seq_len], np.float32)
-    return Piece(tokens, np.append(tokens[1:], tokens[-1:]), mask)
+    lengths = np.minimum(documents.lengths, seq_len).astype(np.int32)
+    targets = _count_trained(documents, lengths)
+    return Pieces(documents.bounds[:-1], lengths, np.zeros(len(lengths), bool), targets)
+
+
+def _count_trained(documents: Documents, lengths: np.ndarray) -> np.ndarray:
+    """Trained tokens of each document, its first one and those beyond ``lengths`` left out."""
+    bounds, mask = documents.bounds, documents.mask
+    if mask is None:
+        return np.maximum(lengths - 1, 0)
+    counts = np.zeros(len(lengths), np.int32)
+    first = 0
+    while first < len(lengths):  # a block of documents at a time: the mask may be larger than memory
+        last = max(int(np.searchsorted(bounds, bounds[first] + _MASK_BLOCK, side="right")) - 1, first + 1)
+        last = min(last, len(lengths))
+        base = bounds[first]
+        sums = np.zeros(int(bounds[last] - base) + 1, np.int64)
+        np.cumsum(mask[base : bounds[last]], dtype=np.int64, out=sums[1:])
+        start = bounds[first:last] - base
+        kept = lengths[first:last]
+        counts[first:last] = sums[start + kept] - sums[start + np.minimum(kept, 1)]
+        first = last
+    return counts
+
+
+def pack(pieces: Pieces, seq_len: int, packing: Packing, order: np.ndarray) -> Packed:
+    """Put whole pieces into rows.
+
+    Args:
+        pieces: each at most ``seq_len`` long.
+        seq_len: T.
+        packing: ``best_fit``; ``sequential``: each in turn into the current row, a new row when it does not fit;
+            ``none``: a row each.
+        order: int (M,), the order for ``sequential`` and ``none``.
+
+    Returns:
+        The rows.
+    """
+    if packing == "none":
+        return Packed(pieces.take(order), np.arange(len(pieces) + 1, dtype=np.int64))
+    if packing == "sequential":
+        return Packed(pieces.take(order), _next_fit(pieces.length[order], seq_len))
+    members, sizes = [], [np.zeros(1, np.int64)]
+    for start in range(0, len(pieces), _WINDOW):
+        for row in best_fit_decreasing(pieces.length[start : start + _WINDOW].tolist(), seq_len):
+            members.append(np.asarray(row, np.int64) + start)
+            sizes.append(np.asarray([len(row)], np.int64))
+    return Packed(pieces.take(np.concatenate(members)), np.cumsum(np.concatenate(sizes)))
+
+
+def _next_fit(lengths: np.ndarray, capacity: int) -> np.ndarray:
+    bounds, room = [0], capacity
+    for number, length in enumerate(lengths.tolist()):
+        if length > room:
+            bounds.append(number)
+            room = capacity
+        room -= length
+    return np.asarray([*bounds, len(lengths)], np.int64)
 
 
 def best_fit_decreasing(lengths: Sequence[int], capacity: int) -> list[list[int]]:
@@ -98,39 +218,3 @@ def best_fit_decreasing(lengths: Sequence[int], capacity: int) -> list[list[int]
             by_room[left].append(chosen)
             rooms |= 1 << left
     return bins
-
-
-def pack_rows(pieces: Sequence[Piece], seq_len: int, pad_id: int) -> dict[str, np.ndarray]:
-    """Fill rows with pieces.
-
-    Args:
-        pieces: each at most ``seq_len`` long.
-        seq_len: T.
-        pad_id: id that fills what is left of a row.
-
-    Returns:
-        ``tokens``, ``labels``, ``positions``, ``segments`` int32 (N, T) and ``loss_mask`` float32 (N, T).
-        Segments count 1.. within a row, 0 is padding; positions restart at 0 in each segment.
-    """
-    bins = best_fit_decreasing([len(piece.tokens) for piece in pieces], seq_len)
-    shape = (len(bins), seq_len)
-    rows = {
-        "tokens": np.full(shape, pad_id, np.int32),
-        "labels": np.full(shape, pad_id, np.int32),
-        "positions": np.zeros(shape, np.int32),
-        "segments": np.zeros(shape, np.int32),
-        "loss_mask": np.zeros(shape, np.float32),
-    }
-    places = np.arange(seq_len, dtype=np.int32)
-    for row, members in enumerate(bins):
-        start = 0
-        for segment, member in enumerate(members, start=1):
-            piece = pieces[member]
-            end = start + len(piece.tokens)
-            rows["tokens"][row, start:end] = piece.tokens
-            rows["labels"][row, start:end] = piece.labels
-            rows["loss_mask"][row, start:end] = piece.loss_mask
-            rows["positions"][row, start:end] = places[: end - start]
-            rows["segments"][row, start:end] = segment
-            start = end
-    return rows

@@ -1,107 +1,97 @@
-"""Rows of tokens from records: what is kept, what is cut and what is left out is counted."""
+"""Rows of tokens from encoded documents: what is kept, what is cut and what is left out is counted."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from llmstack.data.pack import Piece, document_pieces, masked_piece, pack_rows
-from llmstack.data.records import (
-    Message,
-    MessagesRecord,
-    PreferenceRecord,
-    PromptRecord,
-    Record,
-    ResponseRecord,
-    TextRecord,
-    require,
-)
-from llmstack.data.row_tables import EncodeReport, PreferenceRows, PromptRows, Rows
+from llmstack.data.bucket_rows import PreferenceRows, PromptRows
+from llmstack.data.documents import Documents, Losses
+from llmstack.data.pack import Packed, Packing, cut_documents, cut_stream, pack, truncate_documents
+from llmstack.data.packed_rows import PackedRows
+from llmstack.data.records import Message, PromptRecord, Record, ResponseRecord, require
+from llmstack.data.row_tables import EncodeReport
+from llmstack.data.token_space import TokenSpace
 from llmstack.data.tokenizer import Tokenizer
 from llmstack.errors import DataError
 
 
-def lm_rows_from_text(records: Sequence[Record], tokenizer: Tokenizer, seq_len: int) -> Rows:
+def text_rows(
+    documents: Documents, seq_len: int, pad_id: int, *, packing: Packing = "best_fit", seed: int = 0
+) -> PackedRows:
     """Rows for training on every token of plain documents.
 
-    A document is its BOS (when the tokenizer has one), its text and the end-of-text token, which is trained. Documents
-    of at most ``seq_len`` tokens stay whole; longer ones are cut into pieces without losing a label.
+    A document longer than a row is cut into pieces without losing a label. ``best_fit`` keeps the pieces of a document
+    whole and leaves a little padding; ``sequential`` puts documents one after the other in a seeded order and cuts
+    wherever a row is full, without padding; ``none`` gives each piece a row.
 
     Args:
-        records: ``TextRecord``s.
-        tokenizer: gives the ids.
+        documents: encoded as ``text``.
         seq_len: tokens T in a row.
-
-    Returns:
-        ``tokens, labels, positions, segments`` int32 (N, T), ``loss_mask`` float32 (N, T).
+        pad_id: id that fills rows.
+        packing: how rows are filled.
+        seed: of the order of documents, where it matters.
 
     Raises:
-        DataError: no records, records of another kind, or no text in any.
+        DataError: there is no document.
     """
-    documents = require(records, (TextRecord,), used_for="language-model rows")
-    encoded = tokenizer.encode_batch([document.text for document in documents])
-    pieces: list[Piece] = []
-    dropped = _Dropped()
-    cut = 0
-    for document, ids in zip(documents, encoded, strict=True):
-        if not ids:
-            dropped.add("empty", document.where)
-            continue
-        whole = [*tokenizer.prefix_ids, *ids, tokenizer.eos_id]
-        cut += len(whole) > seq_len
-        pieces += document_pieces(whole, seq_len)
-    if not pieces:
-        raise DataError(f"{documents[0].where or 'data'}: expected text, got only empty documents. Check the source.")
-    return _packed(pieces, tokenizer, seq_len, dropped.report(len(documents), cut))
+    losses = documents.losses
+    if not len(documents):
+        where = next(iter(losses.examples.values()), "data")
+        raise DataError(f"{where}: expected text, got only empty documents. Check the source.")
+    if packing == "sequential":
+        packed = cut_stream(documents.bounds, seq_len, _shuffled(len(documents), seed))
+    else:
+        pieces = cut_documents(documents.bounds, seq_len)
+        packed = pack(pieces, seq_len, packing, _shuffled(len(pieces), seed))
+    return _packed_rows(documents, packed, seq_len, pad_id, losses)
 
 
-def lm_rows_from_chat(
-    records: Sequence[Record], tokenizer: Tokenizer, seq_len: int, max_untrained_ratio: float
-) -> Rows:
+def chat_rows(
+    documents: Documents,
+    seq_len: int,
+    pad_id: int,
+    *,
+    max_untrained_ratio: float,
+    packing: Packing = "best_fit",
+    seed: int = 0,
+) -> PackedRows:
     """Rows for training on what the assistant says.
 
     A conversation longer than ``seq_len`` keeps its beginning and is counted as cut; its last answer then has no ending
     token, and none is made up. A conversation in which nothing is left to train is left out and counted.
 
     Args:
-        records: ``ResponseRecord``s or ``MessagesRecord``s.
-        tokenizer: gives ids and assistant mask.
+        documents: encoded as ``chat``.
         seq_len: tokens T in a row.
+        pad_id: id that fills rows.
         max_untrained_ratio: share of conversations without a trained token above which the data is refused.
-
-    Returns:
-        ``tokens, labels, positions, segments`` int32 (N, T), ``loss_mask`` float32 (N, T).
+        packing: how rows are filled; a conversation is never cut for it.
+        seed: of the order of conversations, where it matters.
 
     Raises:
-        DataError: no records, records of another kind, or too many without a trained token.
+        DataError: too many conversations without a trained token.
     """
-    samples: list[ResponseRecord | MessagesRecord] = require(
-        records, (ResponseRecord, MessagesRecord), used_for="chat rows"
-    )
-    encoded = tokenizer.encode_chats(
-        [sample.messages for sample in samples], wheres=[sample.where for sample in samples]
-    )
-    pieces: list[Piece] = []
-    dropped = _Dropped()
-    cut = 0
-    for sample, (ids, mask) in zip(samples, encoded, strict=True):
-        piece = masked_piece(ids, mask, seq_len)
-        if piece.loss_mask.any():
-            cut += len(ids) > seq_len
-            pieces.append(piece)
-        else:
-            dropped.add("prompt_fills_row" if any(mask) else "no_assistant_token", sample.where)
-    _refuse_untrained(dropped, len(samples), len(pieces), max_untrained_ratio)
-    return _packed(pieces, tokenizer, seq_len, dropped.report(len(samples), cut))
+    pieces = truncate_documents(documents, seq_len)
+    trained = pieces.targets > 0
+    losses = Losses(documents.losses.records, dict(documents.losses.counts), dict(documents.losses.examples))
+    for number in np.flatnonzero(~trained).tolist():
+        span = slice(documents.bounds[number], documents.bounds[number + 1])
+        answered = documents.mask is not None and documents.mask[span].any()
+        losses.add("prompt_fills_row" if answered else "no_assistant_token", documents.where(number))
+    _refuse_untrained(losses, len(documents), int(trained.sum()), max_untrained_ratio)
+    cut = int((documents.lengths[trained] > seq_len).sum())
+    kept = pieces.take(np.flatnonzero(trained))
+    packed = pack(kept, seq_len, packing, _shuffled(len(kept), seed))
+    return _packed_rows(documents, packed, seq_len, pad_id, losses, cut=cut)
 
 
-def _refuse_untrained(dropped: _Dropped, total: int, kept: int, max_untrained_ratio: float) -> None:
+def _refuse_untrained(losses: Losses, total: int, kept: int, max_untrained_ratio: float) -> None:
     count = total - kept
     if kept and count <= max_untrained_ratio * total:
         return
-    reason, where = next(iter(dropped.examples.items()))
+    reason, where = next(iter(losses.examples.items()))
     why = {
         "prompt_fills_row": "its prompt alone fills the row; raise seq_len or shorten it",
         "no_assistant_token": "it has no assistant turn with text; add one or remove the sample",
@@ -112,7 +102,9 @@ def _refuse_untrained(dropped: _Dropped, total: int, kept: int, max_untrained_ra
     )
 
 
-def preference_rows(records: Sequence[Record], tokenizer: Tokenizer, seq_len: int) -> PreferenceRows:
+def pair_rows(
+    documents: Documents, seq_len: int, pad_id: int, *, buckets: Sequence[int] | None = None
+) -> PreferenceRows:
     """Rows for a reward model: prompt and answer up to the token that ends it, right-padded.
 
     Both answers of a pair see the same prompt tokens: when one is too long for the row, the beginning of the prompt
@@ -120,90 +112,49 @@ def preference_rows(records: Sequence[Record], tokenizer: Tokenizer, seq_len: in
     of equal answers.
 
     Args:
-        records: ``PreferenceRecord``s.
-        tokenizer: gives ids and assistant mask.
-        seq_len: tokens T in a row.
-
-    Returns:
-        ``tokens, positions, segments`` int32 (N, 2, T), ``last`` int32 (N, 2), ``margin`` float32 (N,); chosen first.
+        documents: encoded as ``pairs``.
+        seq_len: tokens T of the longest row.
+        pad_id: id that fills rows.
+        buckets: allowed row lengths, ascending up to ``seq_len``; None allows ``seq_len`` alone.
 
     Raises:
-        DataError: no records, records of another kind, or none that fits.
+        DataError: no pair that fits.
     """
-    pairs = require(records, (PreferenceRecord,), used_for="preference rows")
-    wheres = [pair.where for pair in pairs]
-    chosen = prompt_and_answer(tokenizer, [(pair.prompt, pair.chosen) for pair in pairs], wheres)
-    rejected = prompt_and_answer(tokenizer, [(pair.prompt, pair.rejected) for pair in pairs], wheres)
-    kept: list[tuple[list[int], list[int]]] = []
-    margins: list[float] = []
-    dropped = _Dropped()
-    cut = 0
-    for pair, good, bad in zip(pairs, chosen, rejected, strict=True):
-        room = seq_len - max(len(good[1]), len(bad[1]))
-        if good[1] == bad[1]:
-            dropped.add("equal_answers", pair.where)
-        elif room < 1:
-            dropped.add("answer_too_long", pair.where)
-        else:
-            cut += max(len(good[0]), len(bad[0])) > room
-            kept.append((good[0][-room:] + good[1], bad[0][-room:] + bad[1]))
-            margins.append(pair.margin)
-    if not kept:
-        reason, where = next(iter(dropped.examples.items()))
+    pairs = (-1, 2)
+    start, length = documents.bounds[:-1].reshape(pairs), documents.lengths.reshape(pairs)
+    answer = _answer_lengths(documents).reshape(pairs)
+    prompt = length - answer
+    room = seq_len - answer.max(axis=1, initial=0)
+    losses = Losses(documents.losses.records, dict(documents.losses.counts), dict(documents.losses.examples))
+    for number in np.flatnonzero(room < 1).tolist():
+        losses.add("answer_too_long", documents.where(2 * number))
+    fits = np.flatnonzero(room >= 1)
+    if not len(fits):
+        reason, where = next(iter(losses.examples.items()))
         raise DataError(
             f"{where or 'data'}: expected a pair of different answers that fit into seq_len {seq_len}, got none "
             f"({reason} here). Raise seq_len or change the data."
         )
-    arrays = _right_padded(kept, seq_len, tokenizer.pad_id)
-    arrays["margin"] = np.asarray(margins, np.float32)
-    num_tokens = int(arrays["segments"].sum())
-    report = dropped.report(len(pairs), cut, padding_ratio=1.0 - num_tokens / arrays["segments"].size)
-    return PreferenceRows(arrays, num_tokens, report)
+    gone = np.maximum(prompt - room[:, None], 0)[fits]
+    kept = (length[fits] - gone).astype(np.int32)
+    padding = 1.0 - float(kept.sum()) / (kept.size * seq_len)
+    report = _report(losses, len(fits), cut=int((gone > 0).any(axis=1).sum()), padding_ratio=padding)
+    return PreferenceRows(
+        TokenSpace([documents]),
+        start[fits] + gone,
+        kept,
+        documents.margins[fits],
+        buckets=buckets or (seq_len,),
+        pad_id=pad_id,
+        report=report,
+    )
 
 
-def prompt_and_answer(
-    tokenizer: Tokenizer, samples: Sequence[tuple[str, str]], wheres: Sequence[str]
-) -> list[tuple[list[int], list[int]]]:
-    """A user's turn and the assistant's, as a reward model reads them.
-
-    Args:
-        tokenizer: gives ids and assistant mask.
-        samples: prompt and answer of each.
-        wheres: where each comes from, for messages.
-
-    Returns:
-        For each the ids in front of the answer, and the answer's with the token that ends it.
-
-    Raises:
-        DataError: an answer without a token, or a turn that the tokenizer refuses.
-    """
-    conversations = [(Message("user", prompt), Message("assistant", answer)) for prompt, answer in samples]
-    split = []
-    for where, (ids, mask) in zip(wheres, tokenizer.encode_chats(conversations, wheres=wheres), strict=True):
-        if not any(mask):
-            raise DataError(f"{where or 'data'}: expected an answer with a token, got none. Correct the record.")
-        start, end = mask.index(1), len(mask) - mask[::-1].index(1)
-        split.append((ids[:start], ids[start:end]))
-    return split
-
-
-def _right_padded(pairs: Sequence[tuple[list[int], list[int]]], seq_len: int, pad_id: int) -> dict[str, np.ndarray]:
-    shape = (len(pairs), 2, seq_len)
-    arrays = {
-        "tokens": np.full(shape, pad_id, np.int32),
-        "positions": np.zeros(shape, np.int32),
-        "segments": np.zeros(shape, np.int32),
-        "last": np.zeros(shape[:2], np.int32),
-    }
-    places = np.arange(seq_len, dtype=np.int32)
-    for row, pair in enumerate(pairs):
-        for side, ids in enumerate(pair):
-            length = len(ids)
-            arrays["tokens"][row, side, :length] = ids
-            arrays["positions"][row, side, :length] = places[:length]
-            arrays["segments"][row, side, :length] = 1
-            arrays["last"][row, side] = length - 1
-    return arrays
+def _answer_lengths(documents: Documents) -> np.ndarray:
+    """Tokens of the answer at the end of each document, int64 (M,)."""
+    if documents.mask is None or not len(documents):
+        return np.zeros(len(documents), np.int64)
+    return np.add.reduceat(documents.mask, documents.bounds[:-1], dtype=np.int64)
 
 
 def prompt_rows(records: Sequence[Record], tokenizer: Tokenizer, buckets: Sequence[int]) -> PromptRows:
@@ -213,9 +164,6 @@ def prompt_rows(records: Sequence[Record], tokenizer: Tokenizer, buckets: Sequen
         records: ``PromptRecord``s, or ``ResponseRecord``s whose response is taken as the known answer.
         tokenizer: gives the ids, up to the opening of the assistant's turn.
         buckets: allowed prompt lengths, ascending.
-
-    Returns:
-        ``tokens`` int32 (N, last bucket) left-padded, ``lengths`` int32 (N,).
 
     Raises:
         DataError: no records, records of another kind, or a prompt longer than the last bucket.
@@ -236,36 +184,29 @@ def prompt_rows(records: Sequence[Record], tokenizer: Tokenizer, buckets: Sequen
         )
     for row, ids in enumerate(encoded):
         tokens[row, -len(ids) :] = ids
-    num_tokens = int(lengths.sum())
     return PromptRows(
-        {"tokens": tokens, "lengths": lengths},
-        num_tokens,
-        EncodeReport(len(asked), len(asked), padding_ratio=1.0 - num_tokens / tokens.size),
+        tokens,
+        lengths,
+        EncodeReport(len(asked), len(asked), padding_ratio=1.0 - int(lengths.sum()) / tokens.size),
         buckets=tuple(buckets),
         prompts=tuple(record.prompt for record in asked),
         answers=tuple(r.answer if isinstance(r, PromptRecord) else r.response for r in asked),
     )
 
 
-class _Dropped:
-    """Counts records left out, by reason, and remembers where the first of each came from."""
-
-    def __init__(self) -> None:
-        self.counts: dict[str, int] = {}
-        self.examples: dict[str, str] = {}
-
-    def add(self, reason: str, where: str) -> None:
-        self.counts[reason] = self.counts.get(reason, 0) + 1
-        self.examples.setdefault(reason, where)
-
-    def report(self, records: int, cut: int, *, padding_ratio: float = 0.0) -> EncodeReport:
-        return EncodeReport(
-            records, records - sum(self.counts.values()), cut, self.counts, self.examples, padding_ratio
-        )
+def _shuffled(count: int, seed: int) -> np.ndarray:
+    return np.random.default_rng((seed, count)).permutation(count)
 
 
-def _packed(pieces: Sequence[Piece], tokenizer: Tokenizer, seq_len: int, report: EncodeReport) -> Rows:
-    arrays = pack_rows(pieces, seq_len, tokenizer.pad_id)
-    num_tokens = sum(len(piece.tokens) for piece in pieces)
-    padding_ratio = 1.0 - num_tokens / arrays["tokens"].size
-    return Rows(arrays, num_tokens, replace(report, padding_ratio=padding_ratio))
+def _packed_rows(
+    documents: Documents, packed: Packed, seq_len: int, pad_id: int, losses: Losses, *, cut: int | None = None
+) -> PackedRows:
+    if cut is None:
+        cut = int((documents.lengths > seq_len).sum())
+    padding = 1.0 - float(packed.pieces.length.sum(dtype=np.int64)) / ((len(packed.bounds) - 1) * seq_len)
+    report = _report(losses, losses.records - sum(losses.counts.values()), cut=cut, padding_ratio=padding)
+    return PackedRows(TokenSpace([documents]), packed, seq_len, pad_id, report)
+
+
+def _report(losses: Losses, kept: int, *, cut: int, padding_ratio: float) -> EncodeReport:
+    return EncodeReport(losses.records, kept, cut, losses.counts, losses.examples, padding_ratio)

@@ -16,7 +16,9 @@ from llmstack.engine.checkpoint import sha256_of
 NUMERICS_VERSION = 3
 """Raised by one whenever a change of llmstack makes the same recipe give other numbers, so that stages run again."""
 
-OBSERVING_KEYS = frozenset({"log_every", "eval_every", "save_every", "keep_checkpoints", "max_skipped_steps"})
+OBSERVING_KEYS = frozenset(
+    {"log_every", "eval_every", "save_every", "keep_checkpoints", "max_skipped_steps", "log_rows"}
+)
 """Keys of a stage that change what is seen of a run, not what it computes."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -13,7 +14,7 @@ from llmstack.config.stages import StageConfig
 from llmstack.engine.checkpoint import load_newest, retain, save_checkpoint
 from llmstack.engine.metrics import JsonLines, MetricsLog
 from llmstack.engine.progress import Progress
-from llmstack.engine.protocol import StageState, Trainable
+from llmstack.engine.protocol import StageState, StepReport, Trainable
 from llmstack.engine.record import Record, StageResult
 from llmstack.engine.stage_folder import StageFolder
 from llmstack.engine.stop import StopRequest
@@ -34,6 +35,7 @@ class Intervals:
         save: a checkpoint; after the last step there is one too.
         keep_checkpoints: whole checkpoints that stay.
         max_skipped_steps: skipped steps in a row that are put up with.
+        rows: whether to write down which rows of the data each step read.
     """
 
     log: int
@@ -41,6 +43,7 @@ class Intervals:
     save: int
     keep_checkpoints: int = 2
     max_skipped_steps: int = 10
+    rows: bool = True
 
     @classmethod
     def of(cls, config: StageConfig) -> Self:
@@ -51,6 +54,7 @@ class Intervals:
             save=int(config.save_every.amount),
             keep_checkpoints=config.keep_checkpoints,
             max_skipped_steps=config.max_skipped_steps,
+            rows=config.log_rows,
         )
 
 
@@ -77,14 +81,16 @@ def fit(stage: Trainable, folder: StageFolder, intervals: Intervals, *, since: C
         MetricsLog(folder.metrics, folder.tensorboard, after=after) as log,
         Progress(folder.name, stage.total_steps, record.step) as progress,
         JsonLines(folder.samples, after=after) as samples,
+        JsonLines(folder.rows, after=after) if intervals.rows else nullcontext() as rows,
         StopRequest() as stop,
     ):
-        run = _Run(stage, folder, record, clock, log=log, samples=samples)
+        run = _Run(stage, folder, record, clock, log=log, samples=samples, rows=rows)
         if after < 0:
             log.write(0, 0, run.evaluate())
         while record.step < stage.total_steps and stop.signum is None:
             report, seconds = clock.timed(lambda: stage.step(record.step + 1))
             record.add_step(report, seconds)
+            run.note_rows(report)
             _halt_if_stuck(record, intervals.max_skipped_steps)
             run.measure(intervals)
             shown = {name.removeprefix("train/"): record.recent(name) for name in report.shown}
@@ -139,9 +145,10 @@ class _Run:
         *,
         log: MetricsLog,
         samples: JsonLines,
+        rows: JsonLines | None,
     ) -> None:
         self.stage, self.folder, self.record, self.clock = stage, folder, record, clock
-        self.log, self.samples = log, samples
+        self.log, self.samples, self.rows = log, samples, rows
 
     def due(self, every: int) -> bool:
         return self.record.step % every == 0 or self.record.step == self.stage.total_steps
@@ -155,6 +162,10 @@ class _Run:
         if line:
             self.log.write(self.record.step, self.record.tokens, line)
 
+    def note_rows(self, report: StepReport) -> None:
+        if self.rows is not None and report.rows:
+            self.rows.append({"step": self.record.step, "rows": dict(report.rows)})
+
     def evaluate(self) -> dict[str, float | None]:
         values = self.record.add_evaluation(self.stage.evaluate())
         for sample in self.stage.samples():
@@ -165,6 +176,8 @@ class _Run:
         # the log reaches the disk before the checkpoint that stands for it
         self.log.sync()
         self.samples.sync()
+        if self.rows is not None:
+            self.rows.sync()
         self.clock.read_into(self.record)
         state = self.stage.state()
         trainer = {"loop": self.record.to_json(), "stage": state.trainer}

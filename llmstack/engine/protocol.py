@@ -21,6 +21,7 @@ class StepReport:
         gauges: readings that are logged as they stand, not averaged (``train/lr``).
         skipped: True when a gradient was not finite, so that the step changed nothing.
         shown: names of the metrics that a person watching wants to see, the most telling first.
+        rows: numbers of the rows of the data the step read, by part of the data.
     """
 
     metrics: Mapping[str, float]
@@ -28,6 +29,7 @@ class StepReport:
     gauges: Mapping[str, float] = field(default_factory=dict)
     skipped: bool = False
     shown: Sequence[str] = ("train/loss",)
+    rows: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

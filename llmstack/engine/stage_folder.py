@@ -59,6 +59,11 @@ class StageFolder:
         return self.path / "samples.jsonl"
 
     @property
+    def rows(self) -> Path:
+        """``rows.jsonl``, which rows of the data each step read."""
+        return self.path / "rows.jsonl"
+
+    @property
     def checkpoints(self) -> Path:
         """``checkpoints/``, the states to go on from."""
         return self.path / "checkpoints"

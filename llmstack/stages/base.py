@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from llmstack.config.blend import BlendConfig
+from llmstack.config.data import SourceConfig
 from llmstack.config.model import ModelConfig
 from llmstack.config.stages import StageConfig
+from llmstack.data.corpus import Corpus
 from llmstack.data.loader import Loader
+from llmstack.data.orders import BlendedOrder
 from llmstack.data.records import Record
+from llmstack.data.row_tables import Rows
 from llmstack.data.tokenizer import Tokenizer
 from llmstack.engine.protocol import StageState, StepReport
 from llmstack.errors import UserError
@@ -23,7 +28,7 @@ from llmstack.models.checkpoint_io import build_causal, build_scalar, load_weigh
 from llmstack.models.hf_config import folder_kind, read_config
 from llmstack.models.providers import provided
 from llmstack.models.scalar_model import ScalarModel
-from llmstack.registry import SOURCES
+from llmstack.runtime.logging import get_logger
 from llmstack.runtime.seeds import rng
 
 TrainedModel = TypeVar("TrainedModel", CausalLM, ScalarModel)
@@ -46,6 +51,11 @@ class StageContext:
     model: ModelConfig
     tokenizer: Tokenizer
     inputs: Mapping[str, Path]
+
+    @property
+    def corpus(self) -> Corpus:
+        """Makes rows of data options."""
+        return Corpus(self.tokenizer, self.seed)
 
     def generator(self, *names: str | int) -> np.random.Generator:
         """The random generator of one purpose of this stage.
@@ -132,7 +142,7 @@ class Stage(ABC):
     @property
     def total_steps(self) -> int:
         """Steps of the whole budget."""
-        return self.config.budget.steps(self.loader.steps_per_epoch(self.config.accumulate), self.loader.num_tokens)
+        return self.loader.steps(self.config.budget, self.config.accumulate)
 
     def samples(self) -> list[dict[str, Any]]:
         """What the model wrote at the last evaluation, for ``samples.jsonl``."""
@@ -162,21 +172,33 @@ class Stage(ABC):
             base = self.config.init_from and str(self.context.inputs[self.config.init_from])
             save_adapter(self.final_model, folder / "adapter", self.config.lora, base=base)
 
-    def records(self, source: Any) -> list[Record]:
+    def records(self, source: SourceConfig) -> list[Record]:
         """Records of one of the stage's data options.
 
         Args:
             source: the option, e.g. ``self.config.data``.
         """
-        return SOURCES.get(source.source)(source, seed=self.context.seed).records()
+        return list(self.context.corpus.records(source))
 
-    def make_loader(self, rows: Any) -> Loader:
-        """A training loader over encoded rows.
+    def make_loader(self, encode: Callable[[SourceConfig], Rows]) -> Loader:
+        """A training loader over ``data``, in seeded order; the parts of a blend are encoded one by one.
 
         Args:
-            rows: a table of ``llmstack.data.rows``.
+            encode: makes rows of a data option.
         """
-        return Loader(rows, batch_rows=self.config.batch_rows, seed=self.context.derived_seed("order"))
+        seed, data = self.context.derived_seed("order"), self.config.data
+        path = f"stages.{self.context.name}.data"
+        if not isinstance(data, BlendConfig):
+            rows = encode(data)
+            describe(path, rows)
+            return Loader(rows, batch_rows=self.config.batch_rows, seed=seed)
+        parts = {name: encode(part.data) for name, part in data.parts.items()}
+        for name, rows in parts.items():
+            describe(f"{path}.parts.{name}", rows)
+        tables = list(parts.values())
+        sizes, tokens = [len(rows) for rows in tables], [rows.num_tokens for rows in tables]
+        order = BlendedOrder(data, sizes, tokens, seed=seed, path=path)
+        return Loader(type(tables[0]).join(tables), batch_rows=self.config.batch_rows, order=order)
 
     def language_model(self, source: str | None, purpose: str) -> CausalLM:
         """A language model from an earlier stage or folder, or with random weights.
@@ -243,3 +265,20 @@ class Stage(ABC):
                 f"got {config.vocab_size} in {folder}. Use the tokenizer the model was trained with."
             )
         return config
+
+
+def describe(path: str, rows: Rows) -> None:
+    """Say in the log what became of a data option.
+
+    Args:
+        path: its dotted path.
+        rows: its rows.
+    """
+    report = rows.report
+    dropped = "".join(f", {count} left out ({reason}, the first is {report.examples[reason] or 'unnamed'})"
+                      for reason, count in report.dropped.items())  # fmt: skip
+    get_logger("data").info(
+        "%s: %d of %d records, %d tokens in %d rows, %.1f %% of their places filled, %d cut%s",
+        path, report.kept, report.records, rows.num_tokens, len(rows), 100.0 * (1.0 - report.padding_ratio), report.cut,
+        dropped,
+    )  # fmt: skip

@@ -131,7 +131,10 @@ class Chain:
         for key, source in _sources(config):
             inputs[key] = SOURCES.get(source.source)(source, seed=self._config.seed).fingerprint()
         own = {"seed": self._config.seed, "model": self._model.model_dump(mode="json")}
-        return StageIdentity({**resolved, **own}, inputs, code_version(*_plugin_parts(resolved)))
+        if config.step_rows is not None:  # the same steps, cut into other micro-batches, are the same run
+            resolved = {key: value for key, value in resolved.items() if key not in ("batch_rows", "accumulate")}
+            own["step_rows"] = config.step_rows
+        return StageIdentity({**resolved, **own}, inputs, code_version(*_plugin_parts(self._resolved["stages"][name])))
 
 
 def sized_model(config: ModelConfig, tokenizer: Tokenizer) -> ModelConfig:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from mindspore import Tensor
 
+from llmstack.config.data import SourceConfig
 from llmstack.config.stages import RowStageConfig
-from llmstack.data.loader import Batch, EvalBatches
-from llmstack.data.row_tables import Rows
+from llmstack.data.loader import EvalBatches
+from llmstack.data.packed_rows import PackedRows
+from llmstack.data.row_tables import Batch
 from llmstack.engine.protocol import StepReport
 from llmstack.generation.pool import GeneratorPool
 from llmstack.runtime.logging import get_logger
@@ -29,11 +31,11 @@ class TargetInputs:
         batch_rows: rows B of a batch.
     """
 
-    def __init__(self, rows: Rows, *, batch_rows: int) -> None:
-        fullest = np.sort(np.count_nonzero(rows.arrays["loss_mask"], axis=1))[::-1]
+    def __init__(self, rows: PackedRows, *, batch_rows: int) -> None:
+        fullest = np.sort(rows.row_targets)[::-1]
         most = int(fullest[np.arange(batch_rows) % len(fullest)].sum())
         # a multiple of 64 keeps the head's matrix product on whole tiles
-        self.num_targets = min(-(-most // 64) * 64, batch_rows * rows.arrays["tokens"].shape[1])
+        self.num_targets = min(-(-most // 64) * 64, batch_rows * rows.seq_len)
 
     def __call__(self, batch: Batch) -> Batch:
         """Pick the trained positions.
@@ -64,9 +66,9 @@ class LanguageStage(SingleModelStage):
 
     def build_loader(self) -> None:
         """Training rows and evaluation rows."""
-        train, evaluation = self.rows(self.config.data), self.rows(self.config.eval_data)
-        self.loader = self.make_loader(train)
-        self.inputs = TargetInputs(train, batch_rows=self.config.batch_rows)
+        self.loader = self.make_loader(self.rows)
+        evaluation = self.rows(self.config.eval_data)
+        self.inputs = TargetInputs(cast(PackedRows, self.loader.rows), batch_rows=self.config.batch_rows)
         self.eval_inputs = TargetInputs(evaluation, batch_rows=self.config.batch_rows)
         self.eval_batches = EvalBatches(evaluation, batch_rows=self.config.batch_rows, limit=self.config.eval_batches)
 
@@ -85,12 +87,23 @@ class LanguageStage(SingleModelStage):
         self.sampler = GeneratorPool(self.model, eos_ids=self.context.tokenizer.eos_ids)
 
     @abstractmethod
-    def rows(self, source: Any) -> Rows:
+    def rows(self, source: SourceConfig) -> PackedRows:
         """Encode a data option.
 
         Args:
-            source: ``data`` or ``eval_data``.
+            source: ``data``, one of its parts, or ``eval_data``.
         """
+
+    def weigh(self, batch: Batch) -> Batch:
+        """Change a batch of rows before it is used, in training and evaluation alike; override it for own loss weights.
+
+        Args:
+            batch: ``tokens, labels, positions, segments, loss_mask`` (B, T). Zeros of ``loss_mask`` must stay zeros.
+
+        Returns:
+            The batch.
+        """
+        return batch
 
     @abstractmethod
     def sample_prompts(self, count: int) -> list[list[int]]:
@@ -106,7 +119,8 @@ class LanguageStage(SingleModelStage):
         Args:
             index: number of the step, from 1.
         """
-        batches = [self.loader.next() for _ in range(self.config.accumulate)]
+        batches = [self.weigh(self.loader.next()) for _ in range(self.config.accumulate)]
+        drawn = self.loader.drain()
         count = sum(float(batch["loss_mask"].sum()) for batch in batches)
         report = self.learner.update(count, [self.inputs(batch) for batch in batches], self.total_steps)
         tokens = sum(int((batch["segments"] > 0).sum()) for batch in batches)
@@ -114,16 +128,17 @@ class LanguageStage(SingleModelStage):
             "train/loss": report.loss,
             "train/grad_norm": report.grad_norm,
             "train/trained_tokens": count,
+            **drawn.metrics,
         }
-        gauges = {"train/lr": self.learner.lr}
-        return StepReport(metrics=metrics, tokens=tokens, gauges=gauges, skipped=not report.finite)
+        gauges = {"train/lr": self.learner.lr, **drawn.gauges}
+        return StepReport(metrics=metrics, tokens=tokens, gauges=gauges, skipped=not report.finite, rows=drawn.rows)
 
     def evaluate(self) -> dict[str, float]:
         """Mean loss and perplexity of the evaluation rows; samples are drawn along the way."""
         total, count = 0.0, 0.0
         one = Tensor(1.0)
         for batch in self.eval_batches:
-            inputs = self.eval_inputs(batch)
+            inputs = self.eval_inputs(self.weigh(batch))
             mask = inputs.pop("mask")
             logp, _ = self.scorer(*(Tensor(array) for array in inputs.values()), one)
             total -= float((logp.asnumpy().astype(np.float64) * mask).sum())

@@ -64,7 +64,7 @@ def write_mindformers_run(loaded: LoadedRecipe, stage: str, out: str | Path) -> 
         device=recipe.parallel.device,
         sizes=built.final_model.config,
         optim=config.optim,
-        columns=built.loader.rows.arrays,
+        columns=built.weigh(built.loader.rows.take(np.arange(len(built.loader.rows)))),
         steps=np.stack([_rows_of_step(built.loader, config.accumulate) for _ in range(total)]),
         shares=np.array([learning_rate(config.optim, step, total) / config.optim.lr for step in range(1, total + 1)]),
     )

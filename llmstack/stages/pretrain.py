@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from itertools import islice
+from typing import ClassVar, cast
 
+from llmstack.config.data import SourceConfig
 from llmstack.config.stages import PretrainConfig
-from llmstack.data.row_tables import Rows
-from llmstack.data.rows import lm_rows_from_text
+from llmstack.data.packed_rows import PackedRows
+from llmstack.data.records import TextRecord
 from llmstack.stages.language import LanguageStage
 
 _PROMPT_TOKENS = 12
@@ -18,13 +21,13 @@ class PretrainStage(LanguageStage):
     kind: ClassVar[str] = "pretrain"
     config: PretrainConfig
 
-    def rows(self, source: Any) -> Rows:
+    def rows(self, source: SourceConfig) -> PackedRows:
         """Documents, packed.
 
         Args:
             source: a data option whose records are texts.
         """
-        return lm_rows_from_text(self.records(source), self.context.tokenizer, self.config.seq_len)
+        return self.context.corpus.text(source, self.config.seq_len, packing=self.config.packing)
 
     def sample_prompts(self, count: int) -> list[list[int]]:
         """The beginnings of evaluation documents, to be continued.
@@ -32,6 +35,6 @@ class PretrainStage(LanguageStage):
         Args:
             count: how many.
         """
-        texts = [record.text for record in self.records(self.config.eval_data)]
-        encoded = self.context.tokenizer.encode_batch(texts[: 4 * count])
+        records = islice(self.context.corpus.records(self.config.eval_data), 4 * count)
+        encoded = self.context.tokenizer.encode_batch([record.text for record in cast(Iterable[TextRecord], records)])
         return [ids[:_PROMPT_TOKENS] for ids in encoded if len(ids) > _PROMPT_TOKENS][:count] or encoded[:count]

@@ -7,9 +7,10 @@ from typing import ClassVar
 import numpy as np
 from mindspore import Tensor
 
+from llmstack.config.data import SourceConfig
 from llmstack.config.stages import RewardConfig
+from llmstack.data.bucket_rows import PreferenceRows
 from llmstack.data.loader import EvalBatches
-from llmstack.data.rows import preference_rows
 from llmstack.engine.protocol import StepReport
 from llmstack.stages.learner import Learner
 from llmstack.stages.objectives import PairObjective
@@ -31,10 +32,18 @@ class RewardStage(SingleModelStage):
 
     def build_loader(self) -> None:
         """Training and evaluation pairs."""
-        tokenizer, seq_len = self.context.tokenizer, self.config.seq_len
-        self.loader = self.make_loader(preference_rows(self.records(self.config.data), tokenizer, seq_len))
-        evaluation = preference_rows(self.records(self.config.eval_data), tokenizer, seq_len)
-        self.eval_batches = EvalBatches(evaluation, batch_rows=self.config.batch_rows, limit=self.config.eval_batches)
+        self.loader = self.make_loader(self.rows)
+        self.eval_batches = EvalBatches(
+            self.rows(self.config.eval_data), batch_rows=self.config.batch_rows, limit=self.config.eval_batches
+        )
+
+    def rows(self, source: SourceConfig) -> PreferenceRows:
+        """Pairs, padded.
+
+        Args:
+            source: a data option whose records are preferences.
+        """
+        return self.context.corpus.pairs(source, self.config.seq_len, buckets=self.config.length_buckets)
 
     def build_loss(self) -> None:
         """Pairwise loss, its optimizer and the Cell that scores."""
@@ -55,6 +64,7 @@ class RewardStage(SingleModelStage):
             index: number of the step, from 1.
         """
         batches = [self.loader.next() for _ in range(self.config.accumulate)]
+        drawn = self.loader.drain()
         count = float(sum(len(batch["margin"]) for batch in batches))
         inputs = [{name: batch[name] for name in _INPUTS} for batch in batches]
         report = self.learner.update(count, inputs, self.total_steps)
@@ -62,11 +72,17 @@ class RewardStage(SingleModelStage):
             "train/loss": report.loss,
             "train/accuracy": report.metrics[0],
             "train/grad_norm": report.grad_norm,
+            **drawn.metrics,
         }
         tokens = sum(int((batch["segments"] > 0).sum()) for batch in batches)
-        gauges = {"train/lr": self.learner.lr}
-        shown = ("train/loss", "train/accuracy")
-        return StepReport(metrics=metrics, tokens=tokens, gauges=gauges, skipped=not report.finite, shown=shown)
+        return StepReport(
+            metrics=metrics,
+            tokens=tokens,
+            gauges={"train/lr": self.learner.lr, **drawn.gauges},
+            skipped=not report.finite,
+            shown=("train/loss", "train/accuracy"),
+            rows=drawn.rows,
+        )
 
     def evaluate(self) -> dict[str, float]:
         """Accuracy (a tie counts half), loss and mean margin on the evaluation pairs."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, ClassVar
 
+from llmstack.config.data import SourceConfig
 from llmstack.config.stages import SftConfig
+from llmstack.data.packed_rows import PackedRows
 from llmstack.data.records import Message, MessagesRecord
-from llmstack.data.row_tables import Rows
-from llmstack.data.rows import lm_rows_from_chat
 from llmstack.stages.language import LanguageStage
 
 
@@ -17,14 +18,18 @@ class SftStage(LanguageStage):
     kind: ClassVar[str] = "sft"
     config: SftConfig
 
-    def rows(self, source: Any) -> Rows:
+    def rows(self, source: SourceConfig) -> PackedRows:
         """Conversations, packed; only the assistant's tokens are trained.
 
         Args:
             source: a data option whose records are prompts with responses, or messages.
         """
-        records = self.records(source)
-        return lm_rows_from_chat(records, self.context.tokenizer, self.config.seq_len, self.config.max_untrained_ratio)
+        return self.context.corpus.chat(
+            source,
+            self.config.seq_len,
+            max_untrained_ratio=self.config.max_untrained_ratio,
+            packing=self.config.packing,
+        )
 
     def sample_prompts(self, count: int) -> list[list[int]]:
         """Evaluation conversations up to the opening of their first answer.
@@ -32,7 +37,7 @@ class SftStage(LanguageStage):
         Args:
             count: how many.
         """
-        records = self.records(self.config.eval_data)[:count]
+        records = islice(self.context.corpus.records(self.config.eval_data), count)
         return [self.context.tokenizer.encode_prompt(_question(record), where=record.where) for record in records]
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from llmstack.data.records import Message, MessagesRecord, PreferenceRecord, PromptRecord, ResponseRecord, TextRecord
-from llmstack.data.rows import lm_rows_from_chat, lm_rows_from_text, preference_rows, prompt_rows
+from llmstack.data.rows import prompt_rows
+from tests.helpers.rows import chat, everything, pairs, text
 from tests.reference.decoder import Shape, logits, random_weights, scores
 from tests.tolerances import F64_ATOL, F64_RTOL
 from tests.unit.data.letters import letter_tokenizer
@@ -62,15 +63,15 @@ def losses(weights: dict[str, np.ndarray], arrays: dict[str, np.ndarray]) -> np.
 @pytest.mark.parametrize("seq_len", [13, 32])
 def test_packed_text_equals_each_document_alone(weights: dict[str, np.ndarray], seq_len: int) -> None:
     tokenizer = letter_tokenizer()
-    rows = lm_rows_from_text([TextRecord(text) for text in TEXTS], tokenizer, seq_len).arrays
+    rows = everything(text([TextRecord(t) for t in TEXTS], tokenizer, seq_len))
     assert (rows["segments"].max(axis=1) > 1).any()
-    single = [-log_probs(weights, alone([*tokenizer.encode(text), tokenizer.eos_id]))[0] for text in TEXTS]
+    single = [-log_probs(weights, alone([*tokenizer.encode(words), tokenizer.eos_id]))[0] for words in TEXTS]
     np.testing.assert_allclose(losses(weights, rows), np.sort(np.concatenate(single)), rtol=F64_RTOL, atol=F64_ATOL)
 
 
 def test_packed_chat_equals_each_conversation_alone(weights: dict[str, np.ndarray]) -> None:
     tokenizer = letter_tokenizer()
-    rows = lm_rows_from_chat(CHATS, tokenizer, 40, 0.0).arrays
+    rows = everything(chat(CHATS, tokenizer, 40, 0.0))
     assert (rows["segments"].max(axis=1) > 1).any()
     single = []
     for record in CHATS:
@@ -81,8 +82,8 @@ def test_packed_chat_equals_each_conversation_alone(weights: dict[str, np.ndarra
 
 @pytest.mark.parametrize("pad", ["<|endoftext|>", "<|im_end|>"])
 def test_what_fills_a_row_changes_no_loss(weights: dict[str, np.ndarray], pad: str) -> None:
-    records = [TextRecord(text) for text in TEXTS]
-    plain, other = (lm_rows_from_text(records, letter_tokenizer(pad=p), 13).arrays for p in ("<|pad|>", pad))
+    records = [TextRecord(words) for words in TEXTS]
+    plain, other = (everything(text(records, letter_tokenizer(pad=p), 13)) for p in ("<|pad|>", pad))
     np.testing.assert_allclose(losses(weights, plain), losses(weights, other), rtol=F64_RTOL, atol=F64_ATOL)
 
 
@@ -91,7 +92,7 @@ def test_answer_is_scored_at_its_end_whatever_the_row_length(
     score_weights: dict[str, np.ndarray], seq_len: int
 ) -> None:
     tokenizer = letter_tokenizer()
-    rows = preference_rows([PreferenceRecord("ab", "cab.", "b")], tokenizer, seq_len)
+    rows = pairs([PreferenceRecord("ab", "cab.", "b")], tokenizer, seq_len)
     batch = rows.take(np.array([0]))
     found = scores(score_weights, SHAPE, batch["tokens"], batch["positions"], batch["segments"])
     found = found[[0, 1], batch["last"]]
@@ -108,7 +109,7 @@ def test_left_padded_prompt_equals_the_prompt_alone(weights: dict[str, np.ndarra
     batch = rows.take(np.array([0, 1]))
     places = np.arange(16)[None] - (16 - batch["lengths"][:, None])
     padded = logits(weights, SHAPE, batch["tokens"], np.maximum(places, 0), (places >= 0).astype(int))[:, -1]
-    for row, text in enumerate(("ab", "a cab")):
-        ids = np.asarray([tokenizer.encode_prompt((Message("user", text),))])
+    for row, words in enumerate(("ab", "a cab")):
+        ids = np.asarray([tokenizer.encode_prompt((Message("user", words),))])
         single = logits(weights, SHAPE, ids, np.arange(ids.size)[None], np.ones_like(ids))[0, -1]
         np.testing.assert_allclose(padded[row], single, rtol=F64_RTOL, atol=F64_ATOL)

@@ -14,7 +14,7 @@ TABLES = {
     "MODELS": {"llama", "mistral", "qwen2", "qwen3"},
     "PROVIDERS": {"native", "mindformers"},
     "REWARDS": {"model", "pep257_style"},
-    "SOURCES": {"text", "jsonl", "stdlib_docs", "stdlib_summaries", "stdlib_style_pairs"},
+    "SOURCES": {"text", "blend", "jsonl", "stdlib_docs", "stdlib_summaries", "stdlib_style_pairs"},
     "OPTIMIZERS": {"adamw", "mindformers:AdamW"},
     "SCHEDULES": {
         "constant",

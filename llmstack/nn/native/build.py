@@ -16,15 +16,12 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from llmstack.config.paths import cache_folder
+
 _SOURCES = Path(__file__).parent
 # No -ffast-math: a NaN must stay a NaN, since a training step that has one is skipped and counted.
 _FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp", "-std=c++17", "-shared", "-fPIC")
 _log = logging.getLogger("llmstack")
-
-
-def cache_folder() -> Path:
-    """Where compiled kernels are kept: ``$XDG_CACHE_HOME/llmstack`` or ``~/.cache/llmstack``."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "llmstack"
 
 
 def _processor_features() -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from mindspore import Tensor
 
 from llmstack.config.stages import PpoConfig
-from llmstack.data.loader import Batch, EvalBatches
-from llmstack.data.row_tables import PromptRows
-from llmstack.data.rows import prompt_rows
+from llmstack.data.bucket_rows import PromptRows
+from llmstack.data.loader import EvalBatches
+from llmstack.data.row_tables import Batch
 from llmstack.engine.protocol import StageState, StepReport
 from llmstack.errors import RunHalted
 from llmstack.generation.pool import GeneratorPool
@@ -60,10 +60,10 @@ class PpoStage(Stage):
 
     def build_loader(self) -> None:
         """Prompts to train on, and prompts to be judged on."""
-        self.prompts = prompt_rows(self.records(self.config.data), self.context.tokenizer, self.config.prompt_buckets)
-        self.loader = self.make_loader(self.prompts)
-        records = self.records(self.config.eval_data)[: self.config.eval_prompts]
-        self.eval_prompts = prompt_rows(records, self.context.tokenizer, self.config.prompt_buckets)
+        config, corpus = self.config, self.context.corpus
+        self.loader = self.make_loader(lambda source: corpus.prompts(source, config.prompt_buckets))
+        self.prompts = cast(PromptRows, self.loader.rows)
+        self.eval_prompts = corpus.prompts(config.eval_data, config.prompt_buckets, at_most=config.eval_prompts)
         self.eval_batches = EvalBatches(self.eval_prompts, batch_rows=self.config.batch_rows)
 
     def build_loss(self) -> None:
@@ -98,7 +98,7 @@ class PpoStage(Stage):
     @property
     def total_steps(self) -> int:
         """Iterations of the whole budget."""
-        return self.config.budget.steps(self.loader.steps_per_epoch(), self.loader.num_tokens)
+        return self.loader.steps(self.config.budget)
 
     def step(self, index: int) -> StepReport:
         """One iteration.
@@ -119,14 +119,16 @@ class PpoStage(Stage):
             )
         learned = self.learner.learn(index, rollout, experience, self._schedule)
         self.kl.update(experience.kl, len(rollout.mask_BR))
+        drawn = self.loader.drain()
         metrics = {f"train/{name}": value for name, value in (experience.metrics | learned.metrics).items()}
-        gauges = {"train/lr": self.learner.policy.lr, "train/critic_lr": self.learner.critic.lr}
+        gauges = {"train/lr": self.learner.policy.lr, "train/critic_lr": self.learner.critic.lr, **drawn.gauges}
         return StepReport(
-            metrics=metrics,
+            metrics=metrics | drawn.metrics,
             tokens=rollout.num_tokens,
             gauges=gauges,
             skipped=learned.skipped,
             shown=("train/score_mean", "train/kl_policy_ref"),
+            rows=drawn.rows,
         )
 
     def roll_out(self, prompts: Batch, table: PromptRows, generator: np.random.Generator) -> Rollout:

@@ -7,25 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llmstack.data.bucket_rows import PreferenceRows, PromptRows
 from llmstack.data.loader import EvalBatches, Loader
-from llmstack.data.row_tables import EncodeReport, PreferenceRows, PromptRows, Rows
+from llmstack.data.orders import PacedOrder
+from llmstack.data.row_tables import EncodeReport
+from llmstack.data.token_space import TokenSpace
 from llmstack.errors import DataError
+from tests.helpers.rows import documents_of, everything, numbered_rows
 
 REPORT = EncodeReport(records=1, kept=1)
-
-
-def table(num_rows: int) -> Rows:
-    rows = np.arange(num_rows, dtype=np.int32)[:, None]
-    ones = np.ones_like(rows)
-    return Rows(
-        {"tokens": rows, "segments": ones, "positions": ones, "loss_mask": ones.astype(np.float32)}, num_rows, REPORT
-    )
+table = numbered_rows
 
 
 def prompts(lengths: list[int]) -> PromptRows:
-    arrays = {"tokens": np.zeros((len(lengths), 8), np.int32), "lengths": np.asarray(lengths, np.int32)}
     texts = tuple(map(str, lengths))
-    return PromptRows(arrays, sum(lengths), REPORT, buckets=(2, 4, 8), prompts=texts, answers=(None,) * len(texts))
+    tokens = np.zeros((len(lengths), 8), np.int32)
+    return PromptRows(tokens, np.asarray(lengths, np.int32), REPORT, (2, 4, 8), texts, (None,) * len(texts))
 
 
 def served(loader: Loader, num_batches: int) -> list[int]:
@@ -37,7 +34,7 @@ def served(loader: Loader, num_batches: int) -> list[int]:
 
 
 def test_unshuffled_order_by_hand() -> None:
-    loader = Loader(table(3), batch_rows=2, seed=0, shuffle=False)
+    loader = Loader(table(3), batch_rows=2, order=PacedOrder([np.arange(3)], seed=0, shuffle=False))
     assert [loader.next()["tokens"][:, 0].tolist() for _ in range(3)] == [[0, 1], [2, 0], [1, 2]]
     assert loader.sample_ids.tolist() == [1, 2]
 
@@ -97,9 +94,9 @@ def test_prompt_batches_have_one_bucket_and_read_all_buckets_at_one_pace() -> No
 
 def test_restore_refuses_other_data_and_another_seed() -> None:
     state = Loader(table(5), batch_rows=2, seed=1).state()
-    with pytest.raises(DataError, match=r"expected the seed and rows .*\(1, \[5\]\), got \(1, \[6\]\)"):
+    with pytest.raises(DataError, match=r"expected the rows .*\(\[5\]\), got \[6\]"):
         Loader(table(6), batch_rows=2, seed=1).restore(state)
-    with pytest.raises(DataError, match="expected the seed and rows"):
+    with pytest.raises(DataError, match="expected the seed"):
         Loader(table(5), batch_rows=2, seed=2).restore(state)
 
 
@@ -113,7 +110,7 @@ def test_evaluation_serves_every_row_once_and_fills_up_with_weight_0() -> None:
     assert last["weight"].tolist() == [1.0, 0.0]
     assert last["loss_mask"].tolist() == [[1.0], [0.0]]
     assert last["segments"].tolist() == [[1], [0]]
-    assert table(3).arrays["segments"].all()
+    assert everything(table(3))["segments"].all()
 
 
 def test_evaluation_can_be_limited_and_repeated() -> None:
@@ -123,9 +120,11 @@ def test_evaluation_can_be_limited_and_repeated() -> None:
 
 
 def test_evaluation_of_pairs_fills_both_sides() -> None:
-    pairs = np.ones((1, 2, 3), np.int32)
-    arrays = {"tokens": pairs, "positions": pairs, "segments": pairs, "last": pairs[..., 0], "margin": np.ones(1)}
-    (batch,) = EvalBatches(PreferenceRows(arrays, 6, REPORT), batch_rows=2)
+    documents = documents_of([3, 3])
+    start, length = np.array([[0, 3]]), np.array([[3, 3]])
+    space, margin = TokenSpace([documents]), np.ones(1, np.float32)
+    pairs = PreferenceRows(space, start, length, margin, buckets=(3,), pad_id=0, report=REPORT)
+    (batch,) = EvalBatches(pairs, batch_rows=2)
     assert batch["segments"][:, 0].tolist() == [1, 0, 1, 0]
     assert batch["weight"].tolist() == [1.0, 0.0]
 
@@ -133,4 +132,4 @@ def test_evaluation_of_pairs_fills_both_sides() -> None:
 def test_evaluation_does_not_change_the_rows() -> None:
     rows = table(3)
     list(EvalBatches(rows, batch_rows=2))
-    assert rows.arrays["loss_mask"].tolist() == [[1.0]] * 3
+    assert everything(rows)["loss_mask"].tolist() == [[1.0]] * 3

@@ -1,33 +1,61 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
-from llmstack.data.pack import Piece, best_fit_decreasing, document_pieces, masked_piece, pack_rows
+from llmstack.data import pack as module
+from llmstack.data.pack import Pieces, best_fit_decreasing, cut_documents, cut_stream, pack, truncate_documents
+from tests.helpers.rows import documents_of
 
 LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=40)
 
 
-def values(piece: Piece) -> tuple[list[int], list[int], list[float]]:
-    return piece.tokens.tolist(), piece.labels.tolist(), piece.loss_mask.tolist()
+def values(pieces: Pieces) -> list[tuple[int, int, bool, int]]:
+    columns = (pieces.start, pieces.length, pieces.going_on, pieces.targets)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def test_document_that_fits_by_hand() -> None:
-    (piece,) = document_pieces([5, 6, 7, 0], 8)
-    assert values(piece) == ([5, 6, 7, 0], [6, 7, 0, 0], [1, 1, 1, 0])
+def members(packed: module.Packed) -> list[list[int]]:
+    """Starts of the pieces of each row."""
+    bounds, starts = packed.bounds.tolist(), packed.pieces.start.tolist()
+    return [starts[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
 
 
-def test_document_that_is_cut_by_hand() -> None:
-    first, second = document_pieces([5, 6, 7, 8, 0], 3)
-    assert values(first) == ([5, 6, 7], [6, 7, 8], [1, 1, 1])
-    assert values(second) == ([8, 0], [0, 0], [1, 0])
+def test_documents_are_cut_without_losing_a_label_by_hand() -> None:
+    # documents of 4 and 5 tokens in rows of 3: the piece that is cut has a label at its last place
+    assert values(cut_documents(np.array([0, 4, 9]), 3)) == [
+        (0, 3, True, 3),
+        (3, 1, False, 0),
+        (4, 3, True, 3),
+        (7, 2, False, 1),
+    ]
+    assert values(cut_documents(np.array([0, 3]), 3)) == [(0, 3, False, 2)]
 
 
-def test_masked_piece_by_hand() -> None:
-    assert values(masked_piece([5, 6, 7, 8], [0, 0, 1, 1], 8)) == ([5, 6, 7, 8], [6, 7, 8, 8], [0, 1, 1, 0])
-    # cut behind 6: the label 7 is not in the row any more, so nothing is trained
-    assert values(masked_piece([5, 6, 7, 8], [0, 0, 1, 1], 2)) == ([5, 6], [6, 6], [0, 0])
+def test_stream_is_cut_where_a_row_is_full_by_hand() -> None:
+    packed = cut_stream(np.array([0, 4, 9]), 3, np.array([1, 0]))
+    # the second document first: its 5 tokens, then the 4 of the first
+    assert values(packed.pieces) == [(4, 3, True, 3), (7, 2, False, 1), (0, 1, True, 1), (1, 3, False, 2)]
+    assert packed.bounds.tolist() == [0, 1, 3, 4]
+
+
+def test_truncated_documents_by_hand() -> None:
+    mask = [0, 0, 1, 1, 0, 1, 1, 0]
+    documents = documents_of([4, 4], mask=mask)
+    assert values(truncate_documents(documents, 8)) == [(0, 4, False, 2), (4, 4, False, 2)]
+    # cut behind two tokens: the trained ones of the first document are gone, of the second one is left
+    assert values(truncate_documents(documents, 2)) == [(0, 2, False, 0), (4, 2, False, 1)]
+
+
+def test_a_mask_larger_than_a_block_is_counted_in_blocks(monkeypatch) -> None:
+    mask = np.random.default_rng(0).integers(0, 2, 60)
+    documents = documents_of([7, 1, 20, 3, 29], mask=mask)
+    whole = truncate_documents(documents, 16).targets
+    monkeypatch.setattr(module, "_MASK_BLOCK", 4)
+    assert truncate_documents(documents, 16).targets.tolist() == whole.tolist()
+    assert whole.tolist() == [mask[1:7].sum(), 0, mask[9:24].sum(), mask[29:31].sum(), mask[32:47].sum()]
 
 
 def test_best_fit_by_hand() -> None:
@@ -37,21 +65,25 @@ def test_best_fit_by_hand() -> None:
     assert best_fit_decreasing([6, 6], 6) == [[0], [1]]
 
 
-def test_rows_by_hand() -> None:
-    pieces = document_pieces([5, 6, 0], 6) + document_pieces([7, 0], 6) + document_pieces([1, 2, 3, 4, 0], 6)
-    rows = pack_rows(pieces, 6, pad_id=9)
-    assert rows["tokens"].tolist() == [[1, 2, 3, 4, 0, 9], [5, 6, 0, 7, 0, 9]]
-    assert rows["labels"].tolist() == [[2, 3, 4, 0, 0, 9], [6, 0, 0, 0, 0, 9]]
-    assert rows["loss_mask"].tolist() == [[1, 1, 1, 1, 0, 0], [1, 1, 0, 1, 0, 0]]
-    assert rows["positions"].tolist() == [[0, 1, 2, 3, 4, 0], [0, 1, 2, 0, 1, 0]]
-    assert rows["segments"].tolist() == [[1, 1, 1, 1, 1, 0], [1, 1, 1, 2, 2, 0]]
-    assert {name: rows[name].dtype for name in rows} == {
-        "tokens": np.int32,
-        "labels": np.int32,
-        "positions": np.int32,
-        "segments": np.int32,
-        "loss_mask": np.float32,
-    }
+@pytest.mark.parametrize(
+    ("packing", "rows"),
+    [("best_fit", [[9, 0], [4]]), ("sequential", [[0], [4], [9]]), ("none", [[0], [4], [9]])],
+)
+def test_packings_by_hand(packing: str, rows: list[list[int]]) -> None:
+    pieces = cut_documents(np.array([0, 4, 9, 11]), 6)
+    found = members(pack(pieces, 6, packing, np.arange(3)))
+    assert sorted(map(sorted, found)) == sorted(map(sorted, rows))
+
+
+def test_sequential_keeps_the_order_and_starts_a_row_when_the_next_does_not_fit() -> None:
+    pieces = cut_documents(np.array([0, 2, 4, 8, 9]), 5)
+    assert members(pack(pieces, 5, "sequential", np.array([0, 1, 3, 2]))) == [[0, 2, 8], [4]]
+
+
+def test_best_fit_looks_at_one_window_at_a_time(monkeypatch) -> None:
+    monkeypatch.setattr(module, "_WINDOW", 2)
+    pieces = cut_documents(np.array([0, 4, 8, 10, 12]), 6)
+    assert members(pack(pieces, 6, "best_fit", np.arange(4))) == [[0], [4], [8, 10]]
 
 
 @given(LENGTHS)
@@ -64,20 +96,9 @@ def test_bins_hold_every_item_once_and_never_overflow(lengths: list[int]) -> Non
     assert sum(size <= 6 for size in sizes) <= 1
 
 
-@settings(deadline=None)
-@given(LENGTHS, st.integers(2, 12))
-def test_every_token_but_the_first_is_a_label_once_inside_its_document(lengths: list[int], seq_len: int) -> None:
-    # token id = document * 100 + place, so that every pair tells where it comes from
-    documents = [[number * 100 + place for place in range(length)] for number, length in enumerate(lengths, start=1)]
-    rows = pack_rows([piece for ids in documents for piece in document_pieces(ids, seq_len)], seq_len, pad_id=0)
-    real = rows["segments"] > 0
-    assert sorted(rows["tokens"][real]) == sorted(token for ids in documents for token in ids)
-    trained = rows["loss_mask"] == 1
-    assert not (trained & ~real).any()
-    assert (rows["labels"][trained] == rows["tokens"][trained] + 1).all()
-    assert sorted(rows["labels"][trained]) == sorted(token for ids in documents for token in ids[1:])
-    starts = np.diff(rows["segments"], axis=1, prepend=0) != 0
-    assert (rows["positions"][starts] == 0).all()
-    inside = real & ~starts
-    assert (rows["positions"][inside] == rows["positions"][:, :-1][inside[:, 1:]] + 1).all()
-    assert (rows["tokens"][:, 1:][inside[:, 1:]] == rows["tokens"][:, :-1][inside[:, 1:]] + 1).all()
+def test_ragged_conversations_fill_nearly_all_places() -> None:
+    rng = np.random.default_rng(0)
+    lengths = np.clip(rng.lognormal(5.0, 0.9, 4000).astype(int), 8, 2048)
+    pieces = cut_documents(np.concatenate([[0], np.cumsum(lengths)]), 2048)
+    rows = pack(pieces, 2048, "best_fit", np.arange(len(pieces)))
+    assert lengths.sum() / ((len(rows.bounds) - 1) * 2048) > 0.99

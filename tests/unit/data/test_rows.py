@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from llmstack.data.bucket_rows import PreferenceRows, PromptRows
 from llmstack.data.records import (
     Message,
     MessagesRecord,
@@ -11,10 +12,10 @@ from llmstack.data.records import (
     ResponseRecord,
     TextRecord,
 )
-from llmstack.data.row_tables import PreferenceRows, PromptRows
-from llmstack.data.rows import lm_rows_from_chat, lm_rows_from_text, preference_rows, prompt_rows
+from llmstack.data.rows import prompt_rows
 from llmstack.data.tokenizer import Tokenizer
 from llmstack.errors import DataError
+from tests.helpers.rows import chat, everything, pairs, text
 from tests.unit.data.letters import ASSISTANT, END, NEWLINE, PAD, START, STOP, USER, ids, letter_tokenizer
 
 A, B, C = ids("abc")
@@ -22,8 +23,8 @@ PROMPT_A = [START, USER, A, STOP, NEWLINE, START, ASSISTANT]
 
 
 def test_text_rows_by_hand(letters: Tokenizer) -> None:
-    rows = lm_rows_from_text([TextRecord("ab"), TextRecord("c"), TextRecord("")], letters, 6)
-    assert {name: array.tolist() for name, array in rows.arrays.items()} == {
+    rows = text([TextRecord("ab"), TextRecord("c"), TextRecord("")], letters, 6)
+    assert {name: array.tolist() for name, array in everything(rows).items()} == {
         "tokens": [[A, B, END, C, END, PAD]],
         "labels": [[B, END, END, END, END, PAD]],
         "loss_mask": [[1, 1, 0, 1, 0, 0]],
@@ -36,22 +37,20 @@ def test_text_rows_by_hand(letters: Tokenizer) -> None:
 
 
 def test_text_rows_count_cut_documents(letters: Tokenizer) -> None:
-    rows = lm_rows_from_text([TextRecord("abcabc"), TextRecord("a")], letters, 4)
+    rows = text([TextRecord("abcabc"), TextRecord("a")], letters, 4)
     assert rows.report.cut == 1
-    assert rows.arrays["loss_mask"].sum() == 6 + 1
+    assert everything(rows)["loss_mask"].sum() == 6 + 1
 
 
 def test_text_rows_begin_with_one_bos() -> None:
-    rows = lm_rows_from_text([TextRecord("a")], letter_tokenizer(bos=True), 4)
-    assert rows.arrays["tokens"].tolist() == [[START, A, END, PAD]]
-    assert rows.arrays["loss_mask"].tolist() == [[1, 1, 0, 0]]
+    rows = text([TextRecord("a")], letter_tokenizer(bos=True), 4)
+    assert everything(rows)["tokens"].tolist() == [[START, A, END, PAD]]
+    assert everything(rows)["loss_mask"].tolist() == [[1, 1, 0, 0]]
 
 
 def test_text_rows_are_the_same_when_pad_is_eos() -> None:
     records = [TextRecord("ab"), TextRecord("c")]
-    plain, shared = (
-        lm_rows_from_text(records, letter_tokenizer(pad=pad), 8).arrays for pad in ("<|pad|>", "<|endoftext|>")
-    )
+    plain, shared = (everything(text(records, letter_tokenizer(pad=pad), 8)) for pad in ("<|pad|>", "<|endoftext|>"))
     assert (shared["tokens"] == END).sum() == 2 + 3
     for name in ("positions", "segments", "loss_mask"):
         assert (plain[name] == shared[name]).all()
@@ -60,14 +59,14 @@ def test_text_rows_are_the_same_when_pad_is_eos() -> None:
 
 def test_text_rows_refuse_an_empty_data_set(letters: Tokenizer) -> None:
     with pytest.raises(DataError, match="got an empty data set"):
-        lm_rows_from_text([], letters, 4)
+        text([], letters, 4)
     with pytest.raises(DataError, match="x:1: expected text, got only empty documents"):
-        lm_rows_from_text([TextRecord("", where="x:1")], letters, 4)
+        text([TextRecord("", where="x:1")], letters, 4)
 
 
 def test_chat_rows_by_hand(letters: Tokenizer) -> None:
-    rows = lm_rows_from_chat([ResponseRecord("a", "bc")], letters, 12, 0.0)
-    assert {name: array.tolist()[0] for name, array in rows.arrays.items()} == {
+    rows = chat([ResponseRecord("a", "bc")], letters, 12, 0.0)
+    assert {name: array.tolist()[0] for name, array in everything(rows).items()} == {
         "tokens": [*PROMPT_A, B, C, STOP, NEWLINE, PAD],
         "labels": [*PROMPT_A[1:], B, C, STOP, NEWLINE, NEWLINE, PAD],
         # trained: what follows the opening of the assistant's turn, up to the token that ends it
@@ -79,21 +78,21 @@ def test_chat_rows_by_hand(letters: Tokenizer) -> None:
 
 def test_chat_rows_train_every_assistant_turn(letters: Tokenizer) -> None:
     turns = (Message("user", "a"), Message("assistant", "b"), Message("user", "a"), Message("assistant", "c"))
-    rows = lm_rows_from_chat([MessagesRecord(turns)], letters, 24, 0.0)
-    trained = rows.arrays["loss_mask"][0] == 1
-    assert rows.arrays["labels"][0][trained].tolist() == [B, STOP, C, STOP]
+    rows = chat([MessagesRecord(turns)], letters, 24, 0.0)
+    trained = everything(rows)["loss_mask"][0] == 1
+    assert everything(rows)["labels"][0][trained].tolist() == [B, STOP, C, STOP]
 
 
 def test_chat_row_that_is_cut_keeps_its_beginning_and_makes_up_no_end(letters: Tokenizer) -> None:
-    rows = lm_rows_from_chat([ResponseRecord("a", "bc")], letters, 9, 0.0)
-    assert rows.arrays["tokens"].tolist() == [[*PROMPT_A, B, C]]
-    assert rows.arrays["labels"][0][rows.arrays["loss_mask"][0] == 1].tolist() == [B, C]
+    rows = chat([ResponseRecord("a", "bc")], letters, 9, 0.0)
+    assert everything(rows)["tokens"].tolist() == [[*PROMPT_A, B, C]]
+    assert everything(rows)["labels"][0][everything(rows)["loss_mask"][0] == 1].tolist() == [B, C]
     assert rows.report.cut == 1
 
 
 def test_untrained_samples_are_counted_below_the_limit(letters: Tokenizer) -> None:
     records = [ResponseRecord("a", "b", where="x:1"), ResponseRecord("abcabc", "b", where="x:2")]
-    rows = lm_rows_from_chat(records, letters, 12, 0.5)
+    rows = chat(records, letters, 12, 0.5)
     assert rows.report.as_dict() == {
         "records": 2,
         "kept": 1,
@@ -107,17 +106,17 @@ def test_untrained_samples_are_counted_below_the_limit(letters: Tokenizer) -> No
 def test_too_many_untrained_samples_are_refused(letters: Tokenizer) -> None:
     records = [ResponseRecord("a", "b"), ResponseRecord("abcabc", "b", where="x:2")]
     with pytest.raises(DataError, match=r"x:2: expected at most 10% .*, got 1 of 2\. In this one its prompt alone"):
-        lm_rows_from_chat(records, letters, 12, 0.1)
+        chat(records, letters, 12, 0.1)
 
 
 def test_no_trained_token_at_all_is_refused_whatever_the_limit(letters: Tokenizer) -> None:
     record = MessagesRecord((Message("user", "a"),), where="x:5")
     with pytest.raises(DataError, match="x:5: .* got 1 of 1. In this one it has no assistant turn"):
-        lm_rows_from_chat([record], letters, 12, 1.0)
+        chat([record], letters, 12, 1.0)
 
 
 def test_preference_rows_by_hand(letters: Tokenizer) -> None:
-    rows = preference_rows([PreferenceRecord("a", "bc", "b", 0.5)], letters, 12)
+    rows = pairs([PreferenceRecord("a", "bc", "b", 0.5)], letters, 12)
     batch = rows.take(np.array([0]))
     assert {name: array.tolist() for name, array in batch.items()} == {
         "tokens": [[*PROMPT_A, B, C, STOP, PAD, PAD], [*PROMPT_A, B, STOP, PAD, PAD, PAD]],
@@ -130,8 +129,8 @@ def test_preference_rows_by_hand(letters: Tokenizer) -> None:
 
 
 def test_long_pair_loses_the_beginning_of_its_prompt_on_both_sides(letters: Tokenizer) -> None:
-    rows = preference_rows([PreferenceRecord("a", "bc", "b")], letters, 6)
-    assert rows.arrays["tokens"][0].tolist() == [
+    rows = pairs([PreferenceRecord("a", "bc", "b")], letters, 6)
+    assert everything(rows)["tokens"].tolist() == [
         [*PROMPT_A[-3:], B, C, STOP],
         [*PROMPT_A[-3:], B, STOP, PAD],
     ]
@@ -144,24 +143,24 @@ def test_pairs_that_cannot_be_used_are_counted(letters: Tokenizer) -> None:
         PreferenceRecord("a", "bcbcbcbc", "c", where="x:2"),
         PreferenceRecord("a", "b", "b", where="x:3"),
     ]
-    report = preference_rows(records, letters, 8).report
+    report = pairs(records, letters, 8).report
     assert (report.kept, report.dropped) == (1, {"answer_too_long": 1, "equal_answers": 1})
     assert report.examples == {"answer_too_long": "x:2", "equal_answers": "x:3"}
     with pytest.raises(DataError, match="x:2: expected a pair of different answers that fit into seq_len 8"):
-        preference_rows(records[1:2], letters, 8)
+        pairs(records[1:2], letters, 8)
 
 
 def test_last_is_the_end_of_the_answer_whatever_pads(letters: Tokenizer) -> None:
     records = [PreferenceRecord("a", "bc", "b")]
-    other = preference_rows(records, letter_tokenizer(pad="<|im_end|>"), 12)
+    other = pairs(records, letter_tokenizer(pad="<|im_end|>"), 12)
     for name in ("last", "segments", "positions"):
-        assert (other.arrays[name] == preference_rows(records, letters, 12).arrays[name]).all()
+        assert (everything(other)[name] == everything(pairs(records, letters, 12))[name]).all()
 
 
 def test_answer_without_any_token_is_refused(letters: Tokenizer) -> None:
     untagged = "{% for m in messages %}{% generation %}{% endgeneration %}{{ m.content }}<|im_end|>{% endfor %}"
     with pytest.raises(DataError, match="x:1: expected an answer with a token"):
-        preference_rows([PreferenceRecord("a", "b", "c", where="x:1")], letter_tokenizer(template=untagged), 12)
+        pairs([PreferenceRecord("a", "b", "c", where="x:1")], letter_tokenizer(template=untagged), 12)
 
 
 def test_prompt_rows_by_hand(letters: Tokenizer) -> None:
@@ -185,15 +184,15 @@ def test_prompt_longer_than_the_last_bucket(letters: Tokenizer) -> None:
 
 def test_wrong_kind_of_record(letters: Tokenizer) -> None:
     with pytest.raises(DataError, match="expected PreferenceRecord for preference rows, got TextRecord"):
-        preference_rows([TextRecord("a")], letters, 8)
+        pairs([TextRecord("a")], letters, 8)
     with pytest.raises(DataError, match="expected ResponseRecord or MessagesRecord for chat rows"):
-        lm_rows_from_chat([TextRecord("a")], letters, 8, 0.0)
+        chat([TextRecord("a")], letters, 8, 0.0)
     with pytest.raises(DataError, match="expected TextRecord for language-model rows"):
-        lm_rows_from_text([PromptRecord("a")], letters, 8)
+        text([PromptRecord("a")], letters, 8)
     with pytest.raises(DataError, match="expected PromptRecord or ResponseRecord for prompt rows"):
         prompt_rows([TextRecord("a")], letters, (8,))
 
 
 def test_kinds_of_tables(letters: Tokenizer) -> None:
-    assert isinstance(preference_rows([PreferenceRecord("a", "b", "c")], letters, 12), PreferenceRows)
+    assert isinstance(pairs([PreferenceRecord("a", "b", "c")], letters, 12), PreferenceRows)
     assert isinstance(prompt_rows([PromptRecord("a")], letters, (8,)), PromptRows)

@@ -21,10 +21,6 @@ def fresh(monkeypatch, tmp_path):
     build.library.cache_clear()
 
 
-def test_cache_folder_follows_the_xdg_variable(fresh):
-    assert build.cache_folder() == fresh / "cache" / "llmstack"
-
-
 @needs_compiler
 def test_compiles_once_and_leaves_no_half_written_file(fresh, monkeypatch):
     # a stand-in source keeps the test short; the real ones are compiled by every run of the other tests

@@ -1,0 +1,161 @@
+"""From a data option to rows: sources are read and encoded once, kept in the cache and found there again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+
+import tokenizers  # type: ignore[import-untyped]
+
+from llmstack.config.blend import BlendConfig
+from llmstack.config.data import SourceConfig
+from llmstack.data.bucket_rows import PreferenceRows, PromptRows
+from llmstack.data.cache import cached_folder
+from llmstack.data.documents import Documents, open_documents, write_documents
+from llmstack.data.encode import Kind
+from llmstack.data.hashing import own_version, part_version
+from llmstack.data.pack import Packing
+from llmstack.data.packed_rows import PackedRows
+from llmstack.data.parallel_encode import encode_records
+from llmstack.data.records import Record
+from llmstack.data.rows import chat_rows, pair_rows, prompt_rows, text_rows
+from llmstack.data.tokenizer import Tokenizer
+from llmstack.errors import DataError
+from llmstack.registry import SOURCES
+
+
+class Blend:
+    """The source of a blend's records: those of its parts, one part after the other.
+
+    Args:
+        config: the parts.
+        seed: the recipe's.
+    """
+
+    def __init__(self, config: BlendConfig, *, seed: int) -> None:
+        self._sources = [SOURCES.get(part.data.source)(part.data, seed=seed) for part in config.parts.values()]
+
+    def records(self) -> Iterator[Record]:
+        """Every record of every part."""
+        return chain.from_iterable(source.records() for source in self._sources)
+
+    def fingerprint(self) -> str:
+        """Hash of the parts' fingerprints."""
+        return _digest([source.fingerprint() for source in self._sources])
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Makes rows of data options for one tokenizer.
+
+    Attributes:
+        tokenizer: gives the ids.
+        seed: the recipe's; sources and packing draw from it.
+        workers: processes that encode; None: none for small data, one a core for large.
+    """
+
+    tokenizer: Tokenizer
+    seed: int
+    workers: int | None = field(default=None)
+
+    def text(self, source: SourceConfig, seq_len: int, *, packing: Packing = "best_fit") -> PackedRows:
+        """Rows of plain documents (see :func:`llmstack.data.rows.text_rows`).
+
+        Args:
+            source: a data option whose records are texts.
+            seq_len: tokens T in a row.
+            packing: how rows are filled.
+        """
+        documents = self.documents(source, "text")
+        return text_rows(documents, seq_len, self.tokenizer.pad_id, packing=packing, seed=self.seed)
+
+    def chat(
+        self, source: SourceConfig, seq_len: int, *, max_untrained_ratio: float, packing: Packing = "best_fit"
+    ) -> PackedRows:
+        """Rows of conversations (see :func:`llmstack.data.rows.chat_rows`).
+
+        Args:
+            source: a data option whose records are prompts with responses, or messages.
+            seq_len: tokens T in a row.
+            max_untrained_ratio: share of conversations without a trained token above which the data is refused.
+            packing: how rows are filled.
+        """
+        return chat_rows(
+            self.documents(source, "chat"),
+            seq_len,
+            self.tokenizer.pad_id,
+            max_untrained_ratio=max_untrained_ratio,
+            packing=packing,
+            seed=self.seed,
+        )
+
+    def pairs(self, source: SourceConfig, seq_len: int, *, buckets: tuple[int, ...] | None = None) -> PreferenceRows:
+        """Rows of preference pairs (see :func:`llmstack.data.rows.pair_rows`).
+
+        Args:
+            source: a data option whose records are preferences.
+            seq_len: tokens T of the longest row.
+            buckets: allowed row lengths; None allows ``seq_len`` alone.
+        """
+        return pair_rows(self.documents(source, "pairs"), seq_len, self.tokenizer.pad_id, buckets=buckets)
+
+    def prompts(self, source: SourceConfig, buckets: tuple[int, ...], *, at_most: int | None = None) -> PromptRows:
+        """Rows of prompts (see :func:`llmstack.data.rows.prompt_rows`); these are not kept in the cache.
+
+        Args:
+            source: a data option whose records are prompts.
+            buckets: allowed prompt lengths.
+            at_most: take the first so many records; None takes all.
+        """
+        return prompt_rows(list(islice(self.records(source), at_most)), self.tokenizer, buckets)
+
+    def records(self, source: SourceConfig) -> Iterator[Record]:
+        """Records of a data option.
+
+        Args:
+            source: the option.
+        """
+        yield from SOURCES.get(source.source)(source, seed=self.seed).records()
+
+    def documents(self, source: SourceConfig, kind: Kind) -> Documents:
+        """The encoded documents of a data option, from the cache when they are there.
+
+        Args:
+            source: the option.
+            kind: how its records are encoded.
+
+        Raises:
+            DataError: a record is wrong, or there is none.
+        """
+
+        def build(folder: Path) -> None:
+            label = f"encoding {source.source}"
+            chunks = encode_records(self.records(source), kind, self.tokenizer, workers=self.workers, show=label)
+            write_documents(folder, chunks, self.tokenizer.vocab_size)
+
+        documents = open_documents(cached_folder("documents", self._key(source, kind), build))
+        if not documents.losses.records:
+            raise DataError("data: expected at least one record, got an empty data set. Check the source's options.")
+        return documents
+
+    def _key(self, source: SourceConfig, kind: Kind) -> str:
+        part = SOURCES.get(source.source)
+        return _digest(
+            {
+                "version": [own_version(), tokenizers.__version__],
+                "kind": kind,
+                "source": source.model_dump(mode="json", by_alias=True),
+                "data": part(source, seed=self.seed).fingerprint(),
+                "code": part_version(part),
+                "seed": self.seed,
+                "tokenizer": self.tokenizer.fingerprint(),
+            }
+        )
+
+
+def _digest(value: Mapping[str, object] | list[str]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

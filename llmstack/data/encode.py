@@ -1,0 +1,124 @@
+"""Records to token ids: one function a kind of training data, each working on a chunk of records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
+
+from llmstack.data.documents import Encoded, Losses
+from llmstack.data.records import (
+    Message,
+    MessagesRecord,
+    PreferenceRecord,
+    Record,
+    ResponseRecord,
+    TextRecord,
+    require,
+)
+from llmstack.data.tokenizer import Tokenizer
+from llmstack.errors import DataError
+
+Kind: TypeAlias = Literal["text", "chat", "pairs"]
+
+
+def encode_text(records: Sequence[Record], tokenizer: Tokenizer) -> Encoded:
+    """Documents whose every token is trained: BOS (when the tokenizer has one), the text, the end-of-text token.
+
+    Args:
+        records: ``TextRecord``s; one without text is left out and counted.
+        tokenizer: gives the ids.
+
+    Raises:
+        DataError: records of another kind.
+    """
+    documents = require(records, (TextRecord,), used_for="language-model rows")
+    losses = Losses(records=len(documents))
+    kept, wheres = [], []
+    for document, ids in zip(documents, tokenizer.encode_batch([d.text for d in documents]), strict=True):
+        if ids:
+            kept.append([*tokenizer.prefix_ids, *ids, tokenizer.eos_id])
+            wheres.append(document.where)
+        else:
+            losses.add("empty", document.where)
+    return Encoded.of(kept, None, wheres, losses)
+
+
+def encode_chat(records: Sequence[Record], tokenizer: Tokenizer) -> Encoded:
+    """Conversations of which what the assistant says is trained, with the token that ends its turn.
+
+    Args:
+        records: ``ResponseRecord``s or ``MessagesRecord``s.
+        tokenizer: gives ids and assistant mask.
+
+    Raises:
+        DataError: records of another kind, or a conversation the chat template refuses.
+    """
+    samples: list[ResponseRecord | MessagesRecord] = require(
+        records, (ResponseRecord, MessagesRecord), used_for="chat rows"
+    )
+    wheres = [sample.where for sample in samples]
+    encoded = tokenizer.encode_chats([sample.messages for sample in samples], wheres=wheres)
+    return Encoded.of([ids for ids, _ in encoded], [mask for _, mask in encoded], wheres, Losses(records=len(samples)))
+
+
+def encode_pairs(records: Sequence[Record], tokenizer: Tokenizer) -> Encoded:
+    """Preference pairs, two documents each: prompt and chosen answer, prompt and rejected answer.
+
+    The mask is 1 on the answer with the token that ends it, the document's last. A pair of equal answers is left out.
+
+    Args:
+        records: ``PreferenceRecord``s.
+        tokenizer: gives ids and assistant mask.
+
+    Raises:
+        DataError: records of another kind, or an answer without a token.
+    """
+    pairs = require(records, (PreferenceRecord,), used_for="preference rows")
+    wheres = [pair.where for pair in pairs]
+    chosen = prompt_and_answer(tokenizer, [(pair.prompt, pair.chosen) for pair in pairs], wheres)
+    rejected = prompt_and_answer(tokenizer, [(pair.prompt, pair.rejected) for pair in pairs], wheres)
+    losses = Losses(records=len(pairs))
+    documents, masks, kept, margins = [], [], [], []
+    for pair, good, bad in zip(pairs, chosen, rejected, strict=True):
+        if good[1] == bad[1]:
+            losses.add("equal_answers", pair.where)
+            continue
+        for prompt, answer in (good, bad):
+            documents.append(prompt + answer)
+            masks.append([0] * len(prompt) + [1] * len(answer))
+            kept.append(pair.where)
+        margins.append(pair.margin)
+    return Encoded.of(documents, masks, kept, losses, margins)
+
+
+ENCODERS: dict[Kind, Callable[[Sequence[Record], Tokenizer], Encoded]] = {
+    "text": encode_text,
+    "chat": encode_chat,
+    "pairs": encode_pairs,
+}
+
+
+def prompt_and_answer(
+    tokenizer: Tokenizer, samples: Sequence[tuple[str, str]], wheres: Sequence[str]
+) -> list[tuple[list[int], list[int]]]:
+    """A user's turn and the assistant's, as a reward model reads them.
+
+    Args:
+        tokenizer: gives ids and assistant mask.
+        samples: prompt and answer of each.
+        wheres: where each comes from, for messages.
+
+    Returns:
+        For each the ids in front of the answer, and the answer's with the token that ends it.
+
+    Raises:
+        DataError: an answer without a token, or a turn that the tokenizer refuses.
+    """
+    conversations = [(Message("user", prompt), Message("assistant", answer)) for prompt, answer in samples]
+    split = []
+    for where, (ids, mask) in zip(wheres, tokenizer.encode_chats(conversations, wheres=wheres), strict=True):
+        if not any(mask):
+            raise DataError(f"{where or 'data'}: expected an answer with a token, got none. Correct the record.")
+        start, end = mask.index(1), len(mask) - mask[::-1].index(1)
+        split.append((ids[:start], ids[start:end]))
+    return split
