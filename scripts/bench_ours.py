@@ -98,7 +98,6 @@ def train(config: Any) -> dict[str, Any]:
     learner = language_learner(config)
     documents = Documents(batch["tokens"].reshape(-1), np.array([0, ROWS * SEQ_LEN]))
     inputs = TargetInputs(text_rows(documents, SEQ_LEN, 0), batch_rows=ROWS)
-    )
     started = time.perf_counter()
     learner.update(float(ROWS * SEQ_LEN), [inputs(batch)], 10**6)
     first = time.perf_counter() - started

@@ -8,9 +8,9 @@ import numpy as np
 from mindspore import Tensor
 from tqdm import tqdm
 
+from llmstack.data.encode import prompt_and_answer
 from llmstack.data.jsonl import json_rows
 from llmstack.data.records import PreferenceRecord
-from llmstack.data.rows import prompt_and_answer
 from llmstack.errors import DataError
 from llmstack.evaluation.likelihood import BATCH_TOKENS, length_bucket
 from llmstack.evaluation.loading import Loaded
