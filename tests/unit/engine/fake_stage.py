@@ -36,11 +36,12 @@ class FakeStage:
         self.cursor += 1
         inputs = self.random.normal(size=(8, 4)).astype(np.float32)
         error = inputs @ self.weights - inputs.sum(1)
+        rows = {"data": [8 * index + place for place in range(2)]}
         if index in self.bad_steps:
-            return StepReport({"train/loss": float("nan")}, tokens=8, gauges={"train/lr": 0.05}, skipped=True)
+            return StepReport({"train/loss": float("nan")}, 8, gauges={"train/lr": 0.05}, skipped=True, rows=rows)
         self.momentum = 0.5 * self.momentum + inputs.T @ error / 8
         self.weights = self.weights - 0.05 * self.momentum
-        return StepReport({"train/loss": float((error**2).mean())}, tokens=8, gauges={"train/lr": 0.05})
+        return StepReport({"train/loss": float((error**2).mean())}, 8, gauges={"train/lr": 0.05}, rows=rows)
 
     def evaluate(self):
         return {"eval/loss": float(((self.weights - 1) ** 2).sum())}

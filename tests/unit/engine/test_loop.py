@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ def straight(tmp_path_factory):
 def assert_same_run(folder, straight_folder):
     assert lines(folder.metrics) == lines(straight_folder.metrics)
     assert folder.samples.read_text() == straight_folder.samples.read_text()
+    assert folder.rows.read_text() == straight_folder.rows.read_text()
     assert np.array_equal(np.load(folder.final / "weights.npy"), np.load(straight_folder.final / "weights.npy"))
 
 
@@ -54,6 +56,15 @@ def test_straight_run_logs_evaluates_and_saves(straight):
     assert result.metrics["eval/loss_first"] == rows[0]["eval/loss"] == 4.0
     assert result.metrics["eval/loss"] == rows[20]["eval/loss"] < 1.0
     assert folder.result == result or folder.result.metrics == result.metrics
+
+
+def test_rows_of_every_step_are_written_down_unless_told_not_to(straight, tmp_path):
+    folder, _ = straight
+    written = [json.loads(line) for line in folder.rows.read_text().splitlines()]
+    assert written == [{"step": step, "rows": {"data": [8 * step, 8 * step + 1]}} for step in range(1, 21)]
+    quiet = stage_folder(tmp_path)
+    fit(FakeStage(total_steps=2), quiet, replace(INTERVALS, rows=False))
+    assert not quiet.rows.exists()
 
 
 def test_log_line_holds_the_mean_since_the_last_one(tmp_path):
@@ -197,9 +208,9 @@ def test_intervals_come_from_the_config():
 
     class Config:
         log_every, eval_every, save_every = Amount(1), Amount(2), Amount(3)
-        keep_checkpoints, max_skipped_steps = 4, 5
+        keep_checkpoints, max_skipped_steps, log_rows = 4, 5, False
 
-    assert Intervals.of(Config()) == Intervals(1, 2, 3, 4, 5)
+    assert Intervals.of(Config()) == Intervals(1, 2, 3, 4, 5, False)
 
 
 def test_clock_counts_building_the_stage(tmp_path):
