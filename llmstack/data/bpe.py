@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import tokenizers  # type: ignore[import-untyped]
@@ -15,11 +15,11 @@ SPECIAL_TOKENS = (END_OF_TEXT, TURN_START, TURN_END, PAD)
 _log = logging.getLogger(__name__)
 
 
-def train_bpe(texts: Sequence[str], vocab_size: int) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
+def train_bpe(texts: Iterable[str], vocab_size: int) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
     """Train a byte-level BPE (GPT-2's pre-tokenization; every text can be encoded and is decoded exactly).
 
     Args:
-        texts: what to train on; the same texts give the same tokenizer.
+        texts: what to train on, gone through once; the same texts give the same tokenizer.
         vocab_size: wanted size, with the 256 bytes and the special tokens; a small corpus may not reach it.
 
     Returns:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llmstack.data.files import is_text, read_text, resolve_files
+from llmstack.data.files import is_text, read_lines, resolve_files
 from llmstack.data.records import Message
 from llmstack.errors import DataError
 
@@ -15,30 +15,32 @@ IN_A_RECIPE = "`fields: {{{ours}: <name in the file>}}`"
 """How a recipe maps one of our names to the file's."""
 
 
-def json_rows(pattern: str, fields: Mapping[str, str], *, mapping: str = IN_A_RECIPE) -> list[JsonRow]:
-    """Every object of some JSON Lines files, in file order; blank lines are skipped.
+def json_rows(
+    pattern: str, fields: Mapping[str, str], *, mapping: str = IN_A_RECIPE, max_bytes: int | None = None
+) -> Iterator[JsonRow]:
+    """The objects of some JSON Lines files, one after the other, in file order; blank lines are skipped.
 
     Args:
         pattern: a file or a glob.
         fields: our name of a field -> the file's, where they differ.
         mapping: how the user writes such an entry, for messages; ``{ours}`` stands for our name.
+        max_bytes: length above which a line is refused; None: any length.
 
-    Returns:
+    Yields:
         At least one row.
 
     Raises:
-        DataError: no file matches, a line is not a JSON object, or there is none.
+        DataError: no file matches, a line is too long or not a JSON object, or there is none.
     """
-    found: list[JsonRow] = []
+    empty = True
     for path in resolve_files(pattern):
-        # split on "\n" alone: JSON strings may hold U+2028 and other characters splitlines() breaks at
-        for number, line in enumerate(read_text(path).split("\n"), start=1):
-            if line.strip():
+        for number, line in read_lines(path, max_bytes=max_bytes):
+            if line and not line.isspace():
                 where = f"{path}:{number}"
-                found.append(JsonRow(_parse(line, where), where, fields, mapping=mapping))
-    if not found:
+                yield JsonRow(_parse(line, where), where, fields, mapping=mapping)
+                empty = False
+    if empty:
         raise DataError(f"{pattern}: expected at least one JSON object, got an empty data set. Name another.")
-    return found
 
 
 def _parse(line: str, where: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from llmstack.registry import SOURCES
 
 if TYPE_CHECKING:
     from llmstack.config.data import TokenizerConfig
+    from llmstack.data.sources import Source
 
 
 class Tokenizer:
@@ -325,17 +326,32 @@ def build_tokenizer(config: TokenizerConfig, *, seed: int, cache_dir: str | Path
         return tokenizer if tokenizer.has_template else Tokenizer.load(config.path, template=CHATML)
     if config.data is None or config.vocab_size is None:
         raise DataError("tokenizer: expected data and vocab_size for kind bpe, got null. Set both.")
-    records = SOURCES.get(config.data.source)(config.data, seed=seed).records()
-    texts = [text for record in records for text in record_texts(record)]
-    if not texts:
-        raise DataError("tokenizer.data: expected text to train on, got an empty data set. Check its path and split.")
+    texts = _Texts(SOURCES.get(config.data.source)(config.data, seed=seed))
     template = own or CHATML
     if cache_dir is None:
         return Tokenizer(*train_bpe(texts, config.vocab_size), template)
     return _cached(texts, config.vocab_size, template, Path(cache_dir))
 
 
-def _cached(texts: Sequence[str], vocab_size: int, template: str, folder: Path) -> Tokenizer:
+class _Texts:
+    """The texts of a source, read anew each time they are gone through: a corpus need not fit into memory."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def __iter__(self) -> Iterator[str]:
+        empty = True
+        for record in self._source.records():
+            for text in record_texts(record):
+                yield text
+                empty = False
+        if empty:
+            raise DataError(
+                "tokenizer.data: expected text to train on, got an empty data set. Check its path and split."
+            )
+
+
+def _cached(texts: Iterable[str], vocab_size: int, template: str, folder: Path) -> Tokenizer:
     digest = hashlib.sha256(f"{tokenizers.__version__}\0{vocab_size}\0{template}\0".encode())
     for text in texts:
         digest.update(text.encode("utf-8", "surrogatepass") + b"\0")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from llmstack.data.files import is_text, read_text, resolve_files
+from llmstack.data.files import is_jsonl, is_text, read_lines, resolve_files
 from llmstack.data.jsonl import JsonRow, json_rows
 from llmstack.data.records import Message, Record
 from llmstack.data.tokenizer import Tokenizer
@@ -67,12 +66,12 @@ def read_prompts(pattern: str, fields: Mapping[str, str]) -> list[Question]:
     Raises:
         DataError: a file that does not exist, is not UTF-8 or holds no prompt, or a row that is not as above.
     """
-    if pattern.endswith(".jsonl"):
+    if is_jsonl(pattern):
         return read_questions(pattern, fields, needs_answer=False)
     found = [
         Question(line, where=f"{path}:{number}")
         for path in resolve_files(pattern)
-        for number, line in enumerate(read_text(Path(path)).split("\n"), start=1)
+        for number, line in read_lines(path)
         if line.strip()
     ]
     if not found:

@@ -23,7 +23,7 @@ def test_rows_know_file_and_line(tmp_path: Path) -> None:
 def test_a_file_without_objects_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("\n \n")
     with pytest.raises(DataError, match="expected at least one JSON object, got an empty data set"):
-        json_rows(str(tmp_path / "a.jsonl"), {})
+        list(json_rows(str(tmp_path / "a.jsonl"), {}))
 
 
 def test_fields_go_by_the_files_names() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -17,17 +18,18 @@ from llmstack.data.records import (
 )
 from llmstack.data.sources import Jsonl, TextFiles
 from llmstack.errors import DataError
+from tests.unit.data.test_files import pack
 
 
 def jsonl(tmp_path: Path, *lines: object, record: str, **options: object) -> list[Record]:
     path = tmp_path / "data.jsonl"
     path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
     config = JsonlConfig(source="jsonl", path=str(path), record=record, **options)
-    return Jsonl(config, seed=0).records()
+    return list(Jsonl(config, seed=0).records())
 
 
 def texts(path: object, **options: object) -> list[Record]:
-    return TextFiles(TextFileConfig(source="text", path=str(path), **options), seed=0).records()
+    return list(TextFiles(TextFileConfig(source="text", path=str(path), **options), seed=0).records())
 
 
 def test_text_files_are_documents_in_name_order(tmp_path: Path) -> None:
@@ -159,6 +161,56 @@ def test_jsonl_unknown_field_name(tmp_path: Path) -> None:
 def test_jsonl_empty_data_set(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="expected at least one JSON object, got an empty data set"):
         jsonl(tmp_path, "", " ", record="text")
+
+
+def test_records_come_one_at_a_time_and_the_same_again(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": "b"}\n' + " " * (2 << 20) + "\nbroken\n")
+    source = Jsonl(JsonlConfig(source="jsonl", path=str(tmp_path / "a.jsonl"), record="text"), seed=0)
+    for _ in range(2):
+        records = iter(source.records())
+        assert [next(records), next(records)] == [TextRecord("a"), TextRecord("b")]
+        with pytest.raises(DataError, match=r"a\.jsonl:4: expected one JSON object"):
+            next(records)
+    (tmp_path / "a.txt").write_text("a\n\nb")
+    config = TextFileConfig(source="text", path=str(tmp_path / "a.txt"), split_documents="blank_line")
+    blocks = TextFiles(config, seed=0)
+    assert list(blocks.records()) == list(blocks.records()) == [TextRecord("a"), TextRecord("b")]
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
+def test_memory_does_not_grow_with_the_file(tmp_path: Path, ending: str) -> None:
+    rows, path = 60_000, tmp_path / f"a.jsonl{ending}"
+    data = "".join(json.dumps({"text": f"{row} " * 100}) + "\n" for row in range(rows)).encode()
+    path.write_bytes(data) if not ending else pack(path, data)
+    size = len(data)
+    assert size > 30_000_000
+    del data
+    source = Jsonl(JsonlConfig(source="jsonl", path=str(path), record="text"), seed=0)
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in source.records()) == rows
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < size / 4
+
+
+def test_a_row_of_ten_megabytes_is_read(tmp_path: Path) -> None:
+    text = "word " * 2_000_000
+    assert jsonl(tmp_path, {"text": text}, {"text": "b"}, record="text") == [TextRecord(text), TextRecord("b")]
+
+
+def test_what_is_longer_than_the_limit_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"data\.jsonl:2: expected a record of at most 20 bytes \(max_record_bytes\)"):
+        jsonl(tmp_path, {"text": "a"}, {"text": "a" * 20}, record="text", max_record_bytes=20)
+    (tmp_path / "a.txt").write_text("one\ntwo\n\nthree\nfour")
+    path = tmp_path / "a.txt"
+    assert len(texts(path, split_documents="blank_line", max_record_bytes=10)) == 2
+    with pytest.raises(DataError, match=r"a\.txt:4: expected a record of at most 9 bytes"):
+        texts(path, split_documents="blank_line", max_record_bytes=9)
+    assert len(texts(path, max_record_bytes=19)) == 1
+    with pytest.raises(DataError, match=r"a\.txt:1: expected a record of at most 18 bytes"):
+        texts(path, max_record_bytes=18)
 
 
 def test_a_fingerprint_follows_the_contents_of_the_files(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmstack.config.data import TokenizerConfig
+from llmstack.config.data import JsonlConfig, TokenizerConfig
 from llmstack.data.bpe import train_bpe
 from llmstack.data.chat import CHATML
 from llmstack.data.records import Message
@@ -152,6 +152,21 @@ def test_build_bpe_uses_its_cache_only_for_the_same_texts(tmp_path: Path) -> Non
     changed = build_tokenizer(text_config(tmp_path, "close a file " * 3), seed=1, cache_dir=cache)
     assert changed.fingerprint() != first.fingerprint()
     assert Tokenizer.load(cache).fingerprint() == changed.fingerprint()
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_build_bpe_says_what_is_wrong_with_its_texts(tmp_path: Path, cached: bool) -> None:
+    cache = tmp_path / "cache" if cached else None
+    with pytest.raises(DataError, match="expected text, got only empty files"):
+        build_tokenizer(text_config(tmp_path, " "), seed=1, cache_dir=cache)
+    config = text_config(tmp_path, "a")
+    (tmp_path / "rows.jsonl").write_text('{"text": ""}\n')
+    rows = JsonlConfig(source="jsonl", path=str(tmp_path / "rows.jsonl"), record="text")
+    with pytest.raises(DataError, match=r"tokenizer\.data: expected text to train on, got an empty data set"):
+        build_tokenizer(config.model_copy(update={"data": rows}), seed=1, cache_dir=cache)
+    (tmp_path / "rows.jsonl").write_text('{"text": "a"}\n' * 5000 + "{")
+    with pytest.raises(DataError, match=r"rows\.jsonl:5001: expected one JSON object"):
+        build_tokenizer(config.model_copy(update={"data": rows}), seed=1, cache_dir=cache)
 
 
 def test_build_from_folder(tmp_path: Path) -> None:
