@@ -6,21 +6,16 @@ read as they go: memory does not grow with the files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from llmstack.data.field_map import FieldMap
 from llmstack.data.files import files_fingerprint, read_lines, resolve_files, text_chunks, too_long
-from llmstack.data.jsonl import JsonRow, json_rows
-from llmstack.data.records import (
-    MessagesRecord,
-    PreferenceRecord,
-    PromptRecord,
-    Record,
-    ResponseRecord,
-    TextRecord,
-)
+from llmstack.data.jsonl import json_rows
+from llmstack.data.kinds import RowReader
+from llmstack.data.records import Record, TextRecord
 from llmstack.errors import DataError
 
 if TYPE_CHECKING:
@@ -130,13 +125,7 @@ class Jsonl:
 
     def __init__(self, config: JsonlConfig, *, seed: int) -> None:
         self._config = config
-        self._build, known = _KINDS[config.record]
-        unknown = sorted(set(config.fields) - set(known))
-        if unknown:
-            raise DataError(
-                f"fields: expected names among {', '.join(known)} for record {config.record!r}, got "
-                f"{', '.join(unknown)}. Each entry maps our name to the file's, e.g. {known[0]}: their_{known[0]}."
-            )
+        self._reader = RowReader(config.record, FieldMap(config.fields))
 
     def records(self) -> Iterator[Record]:
         """Every line as a record, in file order; blank lines are skipped.
@@ -148,40 +137,9 @@ class Jsonl:
             DataError: no file matches, a line is too long or not a JSON object, a field is missing or of another type
                 (each with file and line), or there is no record at all.
         """
-        rows = json_rows(self._config.path, self._config.fields, max_bytes=self._config.max_record_bytes)
-        return map(self._build, rows)
+        rows = json_rows(self._config.path, self._reader.fields, max_bytes=self._config.max_record_bytes)
+        return map(self._reader.record, rows)
 
     def fingerprint(self) -> str:
         """Hash of the files' contents."""
         return files_fingerprint(self._config.path)
-
-
-def _text_record(row: JsonRow) -> Record:
-    return TextRecord(row.text("text"), where=row.where)
-
-
-def _response_record(row: JsonRow) -> Record:
-    return ResponseRecord(row.text("prompt"), row.text("response"), where=row.where)
-
-
-def _messages_record(row: JsonRow) -> Record:
-    return MessagesRecord(row.messages("messages"), where=row.where)
-
-
-def _preference_record(row: JsonRow) -> Record:
-    return PreferenceRecord(
-        row.text("prompt"), row.text("chosen"), row.text("rejected"), row.number("margin", 0.0), where=row.where
-    )
-
-
-def _prompt_record(row: JsonRow) -> Record:
-    return PromptRecord(row.text("prompt"), row.optional_text("answer"), where=row.where)
-
-
-_KINDS: dict[str, tuple[Callable[[JsonRow], Record], tuple[str, ...]]] = {
-    "text": (_text_record, ("text",)),
-    "prompt_response": (_response_record, ("prompt", "response")),
-    "messages": (_messages_record, ("messages",)),
-    "preference": (_preference_record, ("prompt", "chosen", "rejected", "margin")),
-    "prompt": (_prompt_record, ("prompt", "answer")),
-}

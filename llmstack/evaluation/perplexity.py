@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmstack.data.field_map import FieldMap
 from llmstack.data.files import is_jsonl, resolve_files
 from llmstack.data.jsonl import json_rows
 from llmstack.data.records import TextRecord
@@ -47,7 +48,7 @@ def read_texts(pattern: str, fields: Mapping[str, str], *, by_blank_line: bool) 
         DataError: a file that does not exist, is not UTF-8 or holds no text, or a row that is not as above.
     """
     if is_jsonl(pattern):
-        rows = json_rows(pattern, fields, mapping=ON_THE_COMMAND_LINE)
+        rows = json_rows(pattern, FieldMap(fields, mapping=ON_THE_COMMAND_LINE))
         found = [TextRecord(row.text("text"), where=row.where) for row in rows]
     else:
         found = [

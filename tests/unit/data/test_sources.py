@@ -7,15 +7,7 @@ from pathlib import Path
 import pytest
 
 from llmstack.config.data import JsonlConfig, TextFileConfig
-from llmstack.data.records import (
-    Message,
-    MessagesRecord,
-    PreferenceRecord,
-    PromptRecord,
-    Record,
-    ResponseRecord,
-    TextRecord,
-)
+from llmstack.data.records import Record, ResponseRecord, TextRecord
 from llmstack.data.sources import Jsonl, TextFiles
 from llmstack.errors import DataError
 from tests.unit.data.test_files import pack
@@ -70,30 +62,6 @@ def test_not_utf8_names_the_line(tmp_path: Path) -> None:
         texts(tmp_path / "a.txt")
 
 
-def test_jsonl_kinds(tmp_path: Path) -> None:
-    assert jsonl(tmp_path, {"text": "t", "id": 1}, "", {"text": "u"}, record="text") == [
-        TextRecord("t"),
-        TextRecord("u"),
-    ]
-    assert jsonl(tmp_path, {"prompt": "p", "response": "r"}, record="prompt_response") == [ResponseRecord("p", "r")]
-    turns = [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a", "name": None}]
-    assert jsonl(tmp_path, {"messages": turns}, record="messages") == [
-        MessagesRecord((Message("user", "u"), Message("assistant", "a")))
-    ]
-    pair = {"prompt": "p", "chosen": "c", "rejected": "r"}
-    assert jsonl(tmp_path, pair, {**pair, "margin": 2}, record="preference") == [
-        PreferenceRecord("p", "c", "r", 0.0),
-        PreferenceRecord("p", "c", "r", 2.0),
-    ]
-    assert jsonl(
-        tmp_path, {"prompt": "p"}, {"prompt": "p", "answer": "a"}, {"prompt": "q", "answer": None}, record="prompt"
-    ) == [
-        PromptRecord("p", None),
-        PromptRecord("p", "a"),
-        PromptRecord("q", None),
-    ]
-
-
 def test_jsonl_record_knows_file_and_line(tmp_path: Path) -> None:
     found = jsonl(tmp_path, "", {"text": "t"}, record="text")
     assert found[0].where == f"{tmp_path / 'data.jsonl'}:2"
@@ -104,58 +72,23 @@ def test_jsonl_line_separator_inside_a_string_is_no_line_end(tmp_path: Path) -> 
     assert jsonl(tmp_path, line, record="text") == [TextRecord("a\u2028b")]
 
 
-def test_jsonl_maps_fields(tmp_path: Path) -> None:
-    found = jsonl(
-        tmp_path,
-        {"question": "p", "reply": "r"},
-        record="prompt_response",
-        fields={"prompt": "question", "response": "reply"},
-    )
+def test_jsonl_rows_become_records_of_its_kind(tmp_path: Path) -> None:
+    fields = {"prompt": "question", "response": "reply"}
+    found = jsonl(tmp_path, {"question": "p", "reply": "r"}, record="prompt_response", fields=fields)
     assert found == [ResponseRecord("p", "r")]
+    with pytest.raises(DataError, match=r"data\.jsonl:2: expected field 'reply', got fields 'question'"):
+        jsonl(tmp_path, "", {"question": "p"}, record="prompt_response", fields=fields)
 
 
-@pytest.mark.parametrize(
-    ("record", "line", "message"),
-    [
-        ("text", '{"text": "a"', r"data\.jsonl:2: expected one JSON object, got malformed JSON \(.* at column \d+\)"),
-        ("text", "[1]", r"data\.jsonl:2: expected one JSON object, got a list"),
-        ("text", '{"txt": "a", "id": 1}', r"data\.jsonl:2: expected field 'text', got fields 'txt', 'id'"),
-        ("text", "{}", r"expected field 'text', got fields none"),
-        ("text", '{"text": 3}', r"data\.jsonl:2: expected a string in 'text', got int 3"),
-        ("prompt_response", '{"prompt": "p"}', r"expected field 'response', got fields 'prompt'"),
-        ("messages", '{"messages": []}', r"expected a non-empty list in 'messages'"),
-        ("messages", '{"messages": ["x"]}', r"expected an object with role and content in messages\[0\], got 'x'"),
-        (
-            "messages",
-            '{"messages": [{"role": "user", "content": "a", "tool_calls": [1]}]}',
-            r"messages\[0\], got also tool_calls",
-        ),
-        (
-            "messages",
-            '{"messages": [{"role": "user", "content": ["a"]}]}',
-            r"a string in 'messages\[0\]\.content', got list",
-        ),
-        (
-            "preference",
-            '{"prompt": "p", "chosen": "c", "rejected": "r", "margin": "big"}',
-            r"data\.jsonl:2: expected a finite number in 'margin', got 'big'",
-        ),
-        ("prompt", '{"prompt": "p", "answer": 4}', r"expected a string in 'answer', got int 4"),
-    ],
-)
-def test_jsonl_bad_line(tmp_path: Path, record: str, line: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        jsonl(tmp_path, "", line, record=record)
+def test_jsonl_refuses_names_before_it_reads() -> None:
+    config = JsonlConfig(source="jsonl", path="no/such.jsonl", record="text", fields={"output": "x"})
+    with pytest.raises(DataError, match="fields: expected names among text for record 'text', got output"):
+        Jsonl(config, seed=0)
 
 
-def test_jsonl_mapped_optional_field_must_exist(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="expected field 'solution', got fields 'prompt'"):
-        jsonl(tmp_path, {"prompt": "p"}, record="prompt", fields={"answer": "solution"})
-
-
-def test_jsonl_unknown_field_name(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="fields: expected names among prompt, response .* got output"):
-        jsonl(tmp_path, {"prompt": "p"}, record="prompt_response", fields={"output": "x"})
+def test_jsonl_of_mixed_kinds_names_the_row(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"data\.jsonl:2: expected field 'text'.* fit `record: prompt_response`"):
+        jsonl(tmp_path, {"text": "a"}, {"prompt": "p", "response": "r"}, record="text")
 
 
 def test_jsonl_empty_data_set(tmp_path: Path) -> None:
