@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
 Command = argparse.ArgumentParser
+
+_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
 def add_generate(command: Command) -> None:
@@ -23,7 +26,7 @@ def add_generate(command: Command) -> None:
         "--prompts", metavar="FILE", help="a text file with a prompt on each line, or .jsonl with prompt or messages"
     )
     _add_chat_template(command)
-    _add_fields(command)
+    add_fields(command)
     add_sampling(command, temperature=1.0, max_new_tokens=64)
     _add_many(command, samples="answers to each prompt (default 1)")
     command.add_argument(
@@ -106,7 +109,7 @@ def _kind(kinds: Any, name: str, about: str, more: str, data: str) -> Command:
     )
     _add_model(command)
     command.add_argument("--data", required=True, metavar="FILE", help=f"{data}; a file or a glob")
-    _add_fields(command)
+    add_fields(command)
     command.add_argument("--limit", type=positive, metavar="N", help="the first N only")
     command.add_argument("--json", metavar="OUT", help="write the numbers into this file")
     command.add_argument("--rows", metavar="OUT.jsonl", help="write what was found for each row into this file")
@@ -154,7 +157,12 @@ def _add_chat_template(command: Command) -> None:
     command.add_argument("--system", metavar="TEXT", help="a system message in front of it")
 
 
-def _add_fields(command: Command) -> None:
+def add_fields(command: Command) -> None:
+    """``--field OURS=NAME``.
+
+    Args:
+        command: gets it.
+    """
     command.add_argument(
         "--field",
         type=field,
@@ -190,6 +198,19 @@ def field(text: str) -> tuple[str, str]:
     if not ours or not name:
         raise argparse.ArgumentTypeError(f"expected OURS=NAME, got {text!r}")
     return ours, name
+
+
+def num_bytes(text: str) -> int:
+    """A size such as ``5GB`` as a number of bytes.
+
+    Args:
+        text: as typed.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(KB|MB|GB)", text.strip(), re.IGNORECASE)
+    size = int(float(match[1]) * _UNITS[match[2].upper()]) if match else 0
+    if size < 1:
+        raise argparse.ArgumentTypeError(f"expected a size such as 5GB, 500MB or 64KB, got {text!r}")
+    return size
 
 
 def _number(kind: Callable[[str], Any], fits: Callable[[Any], bool], expected: str) -> Callable[[str], Any]:

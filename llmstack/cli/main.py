@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from llmstack.cli import arguments
+from llmstack.cli import arguments, data_commands, tokenizer_commands
 from llmstack.cli.faults import INTERRUPTED, report
 from llmstack.errors import Interrupted
 
@@ -106,6 +106,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_generate(commands)
     _add_chat(commands)
     _add_eval(commands)
+    data_commands.add_data(_command(commands, "data", "look at, prepare, clean and label training data"))
+    tokenizer_commands.add_tokenizer(_command(commands, "tokenizer", "learn a tokenizer from text"))
     _add_import(commands)
     _add_export(commands)
     _add_mindformers(commands)
@@ -160,7 +162,11 @@ def _add_export(commands: argparse._SubParsersAction) -> None:
     command.add_argument("--out", required=True, metavar="DIR", help="folder to make; must be new or empty")
     command.add_argument("--dtype", choices=_DTYPES, help="how weights are stored (default: as they are)")
     command.add_argument(
-        "--max-shard-size", default="5GB", metavar="SIZE", help="largest file, e.g. 500MB (default 5GB)"
+        "--max-shard-size",
+        type=arguments.num_bytes,
+        default="5GB",
+        metavar="SIZE",
+        help="largest file, e.g. 500MB (default 5GB)",
     )
     command.add_argument(
         "--mindformers", action="store_true", help="with RECIPE --stage NAME instead: the same as export-mindformers"

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from llmstack.config.markers import ModelRef, PathRef
 from llmstack.config.named import Registered
 from llmstack.config.provenance import Origins
@@ -29,7 +31,7 @@ def check(tree: Mapping[str, Any], origins: Origins) -> list[Problem]:
     """
     found = [
         *_check_references(tree),
-        *_check_paths(tree),
+        *check_paths(RecipeConfig, tree),
         *_check_model_folder(tree),
         *_check_vocabulary(tree),
         *_check_lengths(tree),
@@ -84,9 +86,17 @@ def _produces(stage: Any) -> str | None:
     return Registered(STAGES, "kind").model(kind, StageConfig).produces
 
 
-def _check_paths(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Every mark PathRef leads to something on this machine."""
-    for seen in visit(RecipeConfig, tree):
+def check_paths(model: type[BaseModel], tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every mark PathRef leads to something on this machine.
+
+    Args:
+        model: the class that describes ``tree``.
+        tree: plain data.
+
+    Yields:
+        Dotted path and message of each that does not.
+    """
+    for seen in visit(model, tree):
         mark = next((mark for mark in seen.marks if isinstance(mark, PathRef)), None)
         if mark is None or not isinstance(seen.value, str) or seen.value == mark.unless:
             continue

@@ -48,13 +48,14 @@ class Composed:
     problems: list[Problem]
 
 
-def compose_recipe(recipe: Path, overrides: Sequence[str]) -> Composed:
-    """Composes a recipe file with the shipped groups and the command line.
+def compose_recipe(recipe: Path, overrides: Sequence[str], *, base: str | None = _BASE) -> Composed:
+    """Composes a recipe, or another configuration file, with the shipped groups and the command line.
 
     Args:
-        recipe: absolute path of the recipe.
+        recipe: absolute path of the file.
         overrides: ``key=value`` arguments in Hydra's grammar. A plain ``key=value`` may also set a key that no file
             mentions; whether such a key exists is decided by the decoder, which knows all of them.
+        base: file of ``configs/`` whose keys are filled in where the file has none; None fills in nothing.
 
     Returns:
         The plain tree with the origin of each value.
@@ -68,10 +69,10 @@ def compose_recipe(recipe: Path, overrides: Sequence[str]) -> Composed:
     with readable_errors(recipe, parsed, roots), _quiet_hydra(recipe.parent) as loader:
         files = loader.compute_defaults_list(recipe.stem, arguments, RunMode.RUN)
         composed = compose(recipe.stem, overrides=arguments)
-    base = configs_folder() / _BASE
-    _add_missing(composed, base)
     origins = Origins()
-    origins.add_file(base)
+    if base is not None:
+        _add_missing(composed, configs_folder() / base)
+        origins.add_file(configs_folder() / base)
     for default in files.defaults:
         _add_origins(origins, default, roots)
     record_overrides(origins, parsed, roots)

@@ -54,7 +54,7 @@ def load_recipe(recipe: str, overrides: Sequence[str] = ()) -> LoadedRecipe:
     path = find_recipe(recipe)
     composed = compose_recipe(path, overrides)
     tree, origins = composed.tree, composed.origins
-    problems = [*composed.problems, *_load_plugins(tree, path, origins)]
+    problems = [*composed.problems, *plugin_problems(tree, path, origins)]
     _inherit_optim(tree, origins)
     _inherit_model(tree, origins)
     config, found = _decode(tree, origins)
@@ -68,8 +68,17 @@ def load_recipe(recipe: str, overrides: Sequence[str] = ()) -> LoadedRecipe:
     return LoadedRecipe(config, resolved, _leaf_origins(resolved, origins), path)
 
 
-def _load_plugins(tree: Mapping[str, Any], path: Path, origins: Origins) -> list[Problem]:
-    """Imports the plugins before anything is decoded, because they may register what the recipe names."""
+def plugin_problems(tree: Mapping[str, Any], path: Path, origins: Origins) -> list[Problem]:
+    """Imports the plugins before anything is decoded, because they may register what the file names.
+
+    Args:
+        tree: the composed file.
+        path: the file, beside which plugins are looked for first.
+        origins: where its values came from.
+
+    Returns:
+        A problem for each one that cannot be imported.
+    """
     names = tree.get("plugins")
     if not isinstance(names, list):
         return []

@@ -16,6 +16,11 @@ from llmstack.cli import arguments
         (arguments.positive_number, {"0.5": 0.5}, ("0", "inf")),
         (arguments.share, {"1": 1.0, "0.1": 0.1}, ("0", "1.1")),
         (arguments.ratio, {"0": 0.0, "1": 1.0}, ("-0.1", "1.1", "nan")),
+        (
+            arguments.num_bytes,
+            {"5GB": 5 * 10**9, "0.5 mb": 500_000, "64KB": 64_000},
+            ("5", "0GB", "-1GB", "GB", "5TB", "many"),
+        ),
         (arguments.field, {"prompt=question": ("prompt", "question"), "a=b=c": ("a", "b=c")}, ("a", "=b", "a=")),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from llmstack.cli.main import main
 from llmstack.errors import Interrupted, RunHalted, Terminated, UserError
 
-COMMANDS = ("train", "check", "show", "list", "generate", "chat", "eval", "import", "export")
+COMMANDS = ("train", "check", "show", "list", "generate", "chat", "eval", "import", "export", "data", "tokenizer")
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_import_and_export_have_their_options(command):
         {"source": "m.gguf", "out": "dir", "dtype": "bfloat16", "module": "import_model"},
         {"source": "m.gguf", "out": "dir", "dtype": "float32", "module": "import_model"},
         {
-            "model_dir": "dir", "out": "other", "dtype": None, "max_shard_size": "1GB", "mindformers": False,
+            "model_dir": "dir", "out": "other", "dtype": None, "max_shard_size": 10**9, "mindformers": False,
             "module": "export_model",
         },
     ]  # fmt: skip
