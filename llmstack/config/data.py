@@ -12,6 +12,9 @@ from llmstack.config.markers import Files, Folder, PathRef
 from llmstack.config.named import NameIn, Registered
 from llmstack.registry import SOURCES
 
+MAX_RECORD_BYTES = 64_000_000
+"""How long one record may be unless a recipe says otherwise: far above any document, far below what fills memory."""
+
 
 class SourceConfig(Strict):
     """Base of every source's options; subclasses add theirs."""
@@ -27,6 +30,8 @@ class TextFileConfig(SourceConfig):
     """A file or a glob, relative to the working directory."""
     split_documents: Literal["file", "blank_line"] = "file"
     """What one document is."""
+    max_record_bytes: int = Field(default=MAX_RECORD_BYTES, gt=0)
+    """Bytes above which a single document is refused, so that a damaged or hostile file cannot fill the memory."""
 
 
 class JsonlConfig(SourceConfig):
@@ -38,6 +43,8 @@ class JsonlConfig(SourceConfig):
     """Which record kind each line holds."""
     fields: dict[str, str] = Field(default_factory=dict)
     """Maps our field names to the file's, e.g. ``{prompt: question, response: answer}``."""
+    max_record_bytes: int = Field(default=MAX_RECORD_BYTES, gt=0)
+    """Bytes above which a single line is refused, so that a damaged or hostile file cannot fill the memory."""
 
 
 class StdlibConfig(SourceConfig):

@@ -57,7 +57,9 @@ def encode_chat(records: Sequence[Record], tokenizer: Tokenizer) -> Encoded:
         records, (ResponseRecord, MessagesRecord), used_for="chat rows"
     )
     wheres = [sample.where for sample in samples]
-    encoded = tokenizer.encode_chats([sample.messages for sample in samples], wheres=wheres)
+    encoded = tokenizer.encode_chats(
+        [sample.messages for sample in samples], wheres=wheres, tools=[sample.tools for sample in samples]
+    )
     return Encoded.of([ids for ids, _ in encoded], [mask for _, mask in encoded], wheres, Losses(records=len(samples)))
 
 
@@ -74,9 +76,8 @@ def encode_pairs(records: Sequence[Record], tokenizer: Tokenizer) -> Encoded:
         DataError: records of another kind, or an answer without a token.
     """
     pairs = require(records, (PreferenceRecord,), used_for="preference rows")
-    wheres = [pair.where for pair in pairs]
-    chosen = prompt_and_answer(tokenizer, [(pair.prompt, pair.chosen) for pair in pairs], wheres)
-    rejected = prompt_and_answer(tokenizer, [(pair.prompt, pair.rejected) for pair in pairs], wheres)
+    chosen = prompt_and_answer(tokenizer, pairs, [pair.chosen for pair in pairs])
+    rejected = prompt_and_answer(tokenizer, pairs, [pair.rejected for pair in pairs])
     losses = Losses(records=len(pairs))
     documents, masks, kept, margins = [], [], [], []
     for pair, good, bad in zip(pairs, chosen, rejected, strict=True):
@@ -99,14 +100,14 @@ ENCODERS: dict[Kind, Callable[[Sequence[Record], Tokenizer], Encoded]] = {
 
 
 def prompt_and_answer(
-    tokenizer: Tokenizer, samples: Sequence[tuple[str, str]], wheres: Sequence[str]
+    tokenizer: Tokenizer, pairs: Sequence[PreferenceRecord], answers: Sequence[str]
 ) -> list[tuple[list[int], list[int]]]:
-    """A user's turn and the assistant's, as a reward model reads them.
+    """The turns of a prompt and the assistant's behind them, as a reward model reads them.
 
     Args:
         tokenizer: gives ids and assistant mask.
-        samples: prompt and answer of each.
-        wheres: where each comes from, for messages.
+        pairs: their prompts are taken.
+        answers: one for each, e.g. the chosen ones.
 
     Returns:
         For each the ids in front of the answer, and the answer's with the token that ends it.
@@ -114,11 +115,16 @@ def prompt_and_answer(
     Raises:
         DataError: an answer without a token, or a turn that the tokenizer refuses.
     """
-    conversations = [(Message("user", prompt), Message("assistant", answer)) for prompt, answer in samples]
+    encoded = tokenizer.encode_chats(
+        [(*pair.prompt_messages, Message("assistant", answer)) for pair, answer in zip(pairs, answers, strict=True)],
+        wheres=[pair.where for pair in pairs],
+        tools=[pair.tools for pair in pairs],
+        last_turn_only=True,
+    )
     split = []
-    for where, (ids, mask) in zip(wheres, tokenizer.encode_chats(conversations, wheres=wheres), strict=True):
+    for pair, (ids, mask) in zip(pairs, encoded, strict=True):
         if not any(mask):
-            raise DataError(f"{where or 'data'}: expected an answer with a token, got none. Correct the record.")
+            raise DataError(f"{pair.where or 'data'}: expected an answer with a token, got none. Correct the record.")
         start, end = mask.index(1), len(mask) - mask[::-1].index(1)
         split.append((ids[:start], ids[start:end]))
     return split

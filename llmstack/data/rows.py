@@ -10,7 +10,7 @@ from llmstack.data.bucket_rows import PreferenceRows, PromptRows
 from llmstack.data.documents import Documents, Losses
 from llmstack.data.pack import Packed, Packing, cut_documents, cut_stream, pack, truncate_documents
 from llmstack.data.packed_rows import PackedRows
-from llmstack.data.records import Message, PromptRecord, Record, ResponseRecord, require
+from llmstack.data.records import PromptRecord, Record, ResponseRecord, require
 from llmstack.data.row_tables import EncodeReport
 from llmstack.data.token_space import TokenSpace
 from llmstack.data.tokenizer import Tokenizer
@@ -172,7 +172,9 @@ def prompt_rows(records: Sequence[Record], tokenizer: Tokenizer, buckets: Sequen
         records, (PromptRecord, ResponseRecord), used_for="prompt rows"
     )
     wheres = [record.where for record in asked]
-    encoded = tokenizer.encode_prompts([(Message("user", record.prompt),) for record in asked], wheres=wheres)
+    encoded = tokenizer.encode_prompts(
+        [record.prompt_messages for record in asked], wheres=wheres, tools=[record.tools for record in asked]
+    )
     tokens = np.full((len(asked), buckets[-1]), tokenizer.pad_id, np.int32)
     lengths = np.asarray([len(ids) for ids in encoded], np.int32)
     longest = int(lengths.argmax())
@@ -189,7 +191,7 @@ def prompt_rows(records: Sequence[Record], tokenizer: Tokenizer, buckets: Sequen
         lengths,
         EncodeReport(len(asked), len(asked), padding_ratio=1.0 - int(lengths.sum()) / tokens.size),
         buckets=tuple(buckets),
-        prompts=tuple(record.prompt for record in asked),
+        prompts=tuple(record.prompt_text for record in asked),
         answers=tuple(r.answer if isinstance(r, PromptRecord) else r.response for r in asked),
     )
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from llmstack.data.bucket_rows import PreferenceRows, PromptRows
+from llmstack.data.encode import prompt_and_answer
 from llmstack.data.records import (
     Message,
     MessagesRecord,
@@ -182,14 +183,41 @@ def test_prompt_longer_than_the_last_bucket(letters: Tokenizer) -> None:
         prompt_rows([PromptRecord("a", where="x:1"), PromptRecord("abca", where="x:2")], letters, (4, 8))
 
 
+def test_a_pair_may_have_a_conversation_before_its_answers(letters: Tokenizer) -> None:
+    prompt = (Message("user", "a"), Message("assistant", "b"), Message("user", "c"))
+    (before, good), (_, bad) = prompt_and_answer(letters, [PreferenceRecord(prompt, "d", "e")] * 2, ["d", "e"])
+    assert before == letters.encode_prompt(prompt)
+    assert (good, bad) == ([*ids("d"), STOP], [*ids("e"), STOP])
+    rows = pairs([PreferenceRecord(prompt, "d", "e")], letters, 32)
+    assert everything(rows)["tokens"][0, : len(before) + 2].tolist() == before + good
+    assert everything(rows)["last"].tolist() == [len(before) + 1] * 2
+
+
+def test_an_answer_without_a_token_is_not_the_turn_before(letters: Tokenizer) -> None:
+    tagged = (
+        "{% for m in messages %}<|im_start|>{% if m.role == 'assistant' %}{% generation %}{{ m.content | trim }}"
+        "{% endgeneration %}{% else %}{{ m.content }}{% endif %}<|im_end|>{% endfor %}"
+    )
+    prompt = (Message("user", "a"), Message("assistant", "b"), Message("user", "c"))
+    with pytest.raises(DataError, match="x:1: expected an answer with a token, got none"):
+        prompt_and_answer(letter_tokenizer(template=tagged), [PreferenceRecord(prompt, " ", "e", where="x:1")], [" "])
+
+
+def test_a_prompt_may_be_a_conversation(letters: Tokenizer) -> None:
+    prompt = (Message("user", "a"), Message("assistant", "b"), Message("user", "c"))
+    rows = prompt_rows([PromptRecord(prompt, "d")], letters, (32,))
+    assert rows.tokens[0, -rows.row_tokens[0] :].tolist() == letters.encode_prompt(prompt)
+    assert rows.prompts == ("user: a\n\nassistant: b\n\nuser: c",)
+
+
 def test_wrong_kind_of_record(letters: Tokenizer) -> None:
-    with pytest.raises(DataError, match="expected PreferenceRecord for preference rows, got TextRecord"):
+    with pytest.raises(DataError, match=r"expected PreferenceRecord \(.*\) for preference rows, got a text record"):
         pairs([TextRecord("a")], letters, 8)
-    with pytest.raises(DataError, match="expected ResponseRecord or MessagesRecord for chat rows"):
+    with pytest.raises(DataError, match=r"expected ResponseRecord \(.*\) or MessagesRecord \(messages\) for chat rows"):
         chat([TextRecord("a")], letters, 8, 0.0)
-    with pytest.raises(DataError, match="expected TextRecord for language-model rows"):
+    with pytest.raises(DataError, match=r"expected TextRecord \(text\) for language-model rows"):
         text([PromptRecord("a")], letters, 8)
-    with pytest.raises(DataError, match="expected PromptRecord or ResponseRecord for prompt rows"):
+    with pytest.raises(DataError, match=r"expected PromptRecord \(prompt\) or ResponseRecord \(.*\) for prompt rows"):
         prompt_rows([TextRecord("a")], letters, (8,))
 
 
