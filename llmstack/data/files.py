@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from llmstack.data.hashing import file_sha256
 from llmstack.errors import DataError
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
@@ -61,17 +62,7 @@ def files_fingerprint(pattern: str) -> str:
     Raises:
         DataError: nothing matches, or a file cannot be read.
     """
-    digest = hashlib.sha256()
-    for path in resolve_files(pattern):
-        try:
-            with path.open("rb") as file:
-                for block in iter(lambda: file.read(1 << 20), b""):
-                    digest.update(block)
-        except OSError as error:
-            raise DataError(
-                f"{path}: expected a readable file, got {error.strerror}. Correct its permissions."
-            ) from error
-    return digest.hexdigest()
+    return hashlib.sha256("".join(map(file_sha256, resolve_files(pattern))).encode()).hexdigest()
 
 
 def is_jsonl(name: str) -> bool:

@@ -12,6 +12,7 @@ import tokenizers  # type: ignore[import-untyped]
 from llmstack.data.bpe import train_bpe
 from llmstack.data.chat import CHATML
 from llmstack.data.files import read_text
+from llmstack.data.hashing import own_version, part_version
 from llmstack.data.records import record_texts
 from llmstack.data.tokenizer import Tokenizer
 from llmstack.errors import DataError
@@ -31,7 +32,7 @@ def build_tokenizer(config: TokenizerConfig, *, seed: int, cache_dir: str | Path
     Args:
         config: the recipe's ``tokenizer``.
         seed: the recipe's seed, for the source a BPE is trained on.
-        cache_dir: where a trained tokenizer is kept; it is used again when config, seed and every text are the same.
+        cache_dir: where a trained tokenizer is kept; it is used again when config, seed and data are the same.
 
     Returns:
         The tokenizer.
@@ -47,11 +48,13 @@ def build_tokenizer(config: TokenizerConfig, *, seed: int, cache_dir: str | Path
         return tokenizer if tokenizer.has_template else Tokenizer.load(config.path, template=CHATML)
     if config.data is None or config.vocab_size is None:
         raise DataError("tokenizer: expected data and vocab_size for kind bpe, got null. Set both.")
-    texts = _Texts(SOURCES.get(config.data.source)(config.data, seed=seed))
-    template = own or CHATML
+    part, template = SOURCES.get(config.data.source), own or CHATML
+    source = part(config.data, seed=seed)
     if cache_dir is None:
-        return Tokenizer(*train_bpe(texts, config.vocab_size), template)
-    return _cached(texts, config.vocab_size, template, Path(cache_dir))
+        return Tokenizer(*train_bpe(_Texts(source), config.vocab_size), template)
+    options = config.data.model_dump_json(by_alias=True)
+    data = (options, str(seed), source.fingerprint(), str(part_version(part)), own_version())
+    return _cached(_Texts(source), config.vocab_size, template, Path(cache_dir), data)
 
 
 class _Texts:
@@ -72,10 +75,9 @@ class _Texts:
             )
 
 
-def _cached(texts: Iterable[str], vocab_size: int, template: str, folder: Path) -> Tokenizer:
-    digest = hashlib.sha256(f"{tokenizers.__version__}\0{vocab_size}\0{template}\0".encode())
-    for text in texts:
-        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+def _cached(texts: Iterable[str], vocab_size: int, template: str, folder: Path, data: tuple[str, ...]) -> Tokenizer:
+    parts = (tokenizers.__version__, str(vocab_size), template, *data)
+    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass"))
     key, key_file = digest.hexdigest(), folder / "key.txt"
     if key_file.is_file() and key_file.read_text(encoding="utf-8") == key:
         return Tokenizer.load(folder)

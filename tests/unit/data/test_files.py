@@ -118,11 +118,12 @@ def test_json_lines_by_name(name: str, found: bool) -> None:
 
 
 def test_a_fingerprint_is_of_contents_in_order(tmp_path: Path) -> None:
-    for name, text in (("a.txt", "one"), ("b.txt", "two"), ("c.md", "onetwo")):
+    for name, text in (("a.txt", "one"), ("b.txt", "two"), ("c.md", "one"), ("d.md", "two"), ("e.rst", "two")):
         (tmp_path / name).write_text(text)
-    both = files_fingerprint(str(tmp_path / "*.txt"))
-    assert both == files_fingerprint(str(tmp_path / "c.md"))
-    assert both != files_fingerprint(str(tmp_path / "a.txt"))
+    (tmp_path / "f.rst").write_text("one")
+    texts, marks, turned = (files_fingerprint(str(tmp_path / pattern)) for pattern in ("*.txt", "*.md", "*.rst"))
+    assert texts == marks != turned
+    assert texts != files_fingerprint(str(tmp_path / "a.txt"))
 
 
 def test_half_a_surrogate_pair_is_no_text() -> None:
