@@ -6,18 +6,23 @@ is needed.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
 
+from llmstack.data.cache import cached_folder
 from llmstack.data.documents import Documents
+from llmstack.data.hashing import own_version
 
 Packing: TypeAlias = Literal["best_fit", "sequential", "none"]
 
 # best fit looks at this many pieces at a time: enough to fill rows, few enough to hold in memory
 _WINDOW = 1 << 16
+_WORTH_KEEPING = 1 << 17
 _MASK_BLOCK = 1 << 24
 
 
@@ -165,12 +170,36 @@ def pack(pieces: Pieces, seq_len: int, packing: Packing, order: np.ndarray) -> P
         return Packed(pieces.take(order), np.arange(len(pieces) + 1, dtype=np.int64))
     if packing == "sequential":
         return Packed(pieces.take(order), _next_fit(pieces.length[order], seq_len))
-    members, sizes = [], [np.zeros(1, np.int64)]
-    for start in range(0, len(pieces), _WINDOW):
-        for row in best_fit_decreasing(pieces.length[start : start + _WINDOW].tolist(), seq_len):
-            members.append(np.asarray(row, np.int64) + start)
-            sizes.append(np.asarray([len(row)], np.int64))
-    return Packed(pieces.take(np.concatenate(members)), np.cumsum(np.concatenate(sizes)))
+    members, bounds = _best_fit(pieces.length, seq_len)
+    return Packed(pieces.take(members), bounds)
+
+
+def _best_fit(lengths: np.ndarray, capacity: int) -> tuple[np.ndarray, np.ndarray]:
+    """Items in the order of their bins (M,) and where each bin starts and the last ends (N + 1,).
+
+    What took long is kept in the cache: it is a function of the lengths alone.
+    """
+    if len(lengths) <= _WORTH_KEEPING:
+        return _fill_bins(lengths, capacity)
+    text = f"{own_version()} {_WINDOW} {capacity}".encode()
+
+    def build(folder: Path) -> None:
+        for name, array in zip(("members", "bounds"), _fill_bins(lengths, capacity), strict=True):
+            np.save(folder / f"{name}.npy", array, allow_pickle=False)
+
+    key = hashlib.sha256(text + np.ascontiguousarray(lengths).tobytes()).hexdigest()
+    folder = cached_folder("packed", key, build)
+    members, bounds = (np.load(folder / f"{name}.npy", allow_pickle=False) for name in ("members", "bounds"))
+    return members, bounds
+
+
+def _fill_bins(lengths: np.ndarray, capacity: int) -> tuple[np.ndarray, np.ndarray]:
+    members, sizes = [], [0]
+    for start in range(0, len(lengths), _WINDOW):
+        for row in best_fit_decreasing(lengths[start : start + _WINDOW].tolist(), capacity):
+            members += [start + item for item in row]
+            sizes.append(len(row))
+    return np.asarray(members, np.int64), np.cumsum(sizes)
 
 
 def _next_fit(lengths: np.ndarray, capacity: int) -> np.ndarray:

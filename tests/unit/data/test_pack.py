@@ -86,6 +86,15 @@ def test_best_fit_looks_at_one_window_at_a_time(monkeypatch) -> None:
     assert members(pack(pieces, 6, "best_fit", np.arange(4))) == [[0], [4], [8, 10]]
 
 
+def test_large_data_is_packed_once(monkeypatch) -> None:
+    pieces = cut_documents(np.array([0, 4, 9, 11, 17, 21]), 7)
+    small = members(pack(pieces, 7, "best_fit", np.arange(5)))
+    monkeypatch.setattr(module, "_WORTH_KEEPING", 2)
+    assert members(pack(pieces, 7, "best_fit", np.arange(5))) == small
+    monkeypatch.setattr(module, "best_fit_decreasing", None)
+    assert members(pack(pieces, 7, "best_fit", np.arange(5))) == small
+
+
 @given(LENGTHS)
 def test_bins_hold_every_item_once_and_never_overflow(lengths: list[int]) -> None:
     bins = best_fit_decreasing(lengths, 12)
