@@ -60,7 +60,7 @@ def encode_records(
 
 
 def _shown(encoded: Iterable[Encoded], label: str) -> Iterator[Encoded]:
-    with tqdm(desc=label, unit=" tokens", unit_scale=True, delay=1.0, dynamic_ncols=True) as bar:
+    with tqdm(desc=label, unit=" tokens", unit_scale=True, delay=1.0, dynamic_ncols=True, disable=None) as bar:
         for chunk in encoded:
             yield chunk
             bar.update(len(chunk.ids))
