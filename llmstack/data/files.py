@@ -6,7 +6,7 @@ import codecs
 import glob
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -61,11 +61,26 @@ def files_fingerprint(pattern: str) -> str:
     Raises:
         DataError: nothing matches, or a file cannot be read.
     """
+    return hash_contents(resolve_files(pattern))
+
+
+def hash_contents(paths: Iterable[Path]) -> str:
+    """Hash of the contents of files, one after the other.
+
+    Args:
+        paths: the files, in order.
+
+    Returns:
+        sha256 hex.
+
+    Raises:
+        DataError: a file cannot be read.
+    """
     digest = hashlib.sha256()
-    for path in resolve_files(pattern):
+    for path in paths:
         try:
             with path.open("rb") as file:
-                for block in iter(lambda: file.read(1 << 20), b""):
+                for block in iter(lambda: file.read(BLOCK_BYTES), b""):
                     digest.update(block)
         except OSError as error:
             raise DataError(

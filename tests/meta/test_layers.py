@@ -30,7 +30,7 @@ SAME_LEVEL = {
     "evaluation": {"stages"},
 }
 """Which packages of its own level a package may import."""
-DATA_MAY_IMPORT = {"errors", "registry", "config", "rl"}
+DATA_MAY_IMPORT = {"errors", "registry", "plugins", "config", "rl"}
 WITHOUT_MINDSPORE = {"errors", "registry", "plugins", "config", "rl", "data"}
 
 
