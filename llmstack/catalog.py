@@ -102,6 +102,12 @@ SOURCES = (
         f"{_DATA_CONFIGS}:MegatronConfig",
     ),
     BuiltIn(
+        "mindrecord",
+        "llmstack.integrations.mindrecord:MindRecordFiles",
+        "MindRecord files",
+        f"{_DATA_CONFIGS}:MindRecordConfig",
+    ),
+    BuiltIn(
         "callable",
         "llmstack.data.function:CallableSource",
         "what a Python function yields",

@@ -72,6 +72,13 @@ class HfDatasetConfig(RowsConfig):
     """Which split; null when the folder has only one."""
 
 
+class MindRecordConfig(RowsConfig):
+    """MindRecord files."""
+
+    path: Files
+    """A file or a glob, relative to the working directory; the .db file of each lies beside it."""
+
+
 class CallableConfig(SourceConfig):
     """What a Python function yields."""
 

@@ -20,6 +20,7 @@ TABLES = {
         "parquet",
         "hf_dataset",
         "megatron",
+        "mindrecord",
         "callable",
         "concat",
         "stdlib_docs",
