@@ -157,6 +157,9 @@ class RewardConfig(StageConfig):
     """Row lengths in rising order, the last ``seq_len``; a batch of pairs is padded to the smallest that holds it. Each
     is a graph of its own. null: ``seq_len`` alone."""
 
+    max_dropped_ratio: float = Field(default=0.05, ge=0, le=1)
+    """Share of pairs that cannot be used (equal answers, or an answer that fills the row) above which the run is
+    refused."""
     centering: float = Field(default=0.0, ge=0)
     """Weight of (score_chosen + score_rejected)^2, which keeps scores near zero."""
     eval_batches: int = Field(gt=0)

@@ -93,15 +93,24 @@ class Corpus:
             seed=self.seed,
         )
 
-    def pairs(self, source: SourceConfig, seq_len: int, *, buckets: tuple[int, ...] | None = None) -> PreferenceRows:
+    def pairs(
+        self, source: SourceConfig, seq_len: int, *, max_dropped_ratio: float, buckets: tuple[int, ...] | None = None
+    ) -> PreferenceRows:
         """Rows of preference pairs (see :func:`llmstack.data.rows.pair_rows`).
 
         Args:
             source: a data option whose records are preferences.
             seq_len: tokens T of the longest row.
+            max_dropped_ratio: share of pairs left out above which the data is refused.
             buckets: allowed row lengths; None allows ``seq_len`` alone.
         """
-        return pair_rows(self.documents(source, "pairs"), seq_len, self.tokenizer.pad_id, buckets=buckets)
+        return pair_rows(
+            self.documents(source, "pairs"),
+            seq_len,
+            self.tokenizer.pad_id,
+            max_dropped_ratio=max_dropped_ratio,
+            buckets=buckets,
+        )
 
     def prompts(self, source: SourceConfig, buckets: tuple[int, ...], *, at_most: int | None = None) -> PromptRows:
         """Rows of prompts (see :func:`llmstack.data.rows.prompt_rows`); these are not kept in the cache.
@@ -131,6 +140,11 @@ class Corpus:
         Raises:
             DataError: a record is wrong, or there is none.
         """
+
+        made = SOURCES.get(source.source)(source, seed=self.seed)
+        if kind == "text" and hasattr(made, "mapped"):
+            documents: Documents = made.mapped(self.tokenizer)
+            return documents
 
         def build(folder: Path) -> None:
             label = f"encoding {source.source}"

@@ -69,7 +69,7 @@ class Encoded:
     @classmethod
     def of(
         cls,
-        documents: Sequence[Sequence[int]],
+        documents: Sequence[Sequence[int] | np.ndarray],
         masks: Sequence[Sequence[int]] | None,
         wheres: list[str],
         losses: Losses,
@@ -94,7 +94,7 @@ class Encoded:
         )
 
 
-def _flat(parts: Sequence[Sequence[int]], dtype: Any) -> np.ndarray:
+def _flat(parts: Sequence[Sequence[int] | np.ndarray], dtype: Any) -> np.ndarray:
     return np.concatenate([np.zeros(0, dtype), *(np.asarray(part, dtype) for part in parts)])
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from llmstack.data.documents import Encoded, Losses
 from llmstack.data.records import (
     Message,
@@ -13,6 +15,7 @@ from llmstack.data.records import (
     Record,
     ResponseRecord,
     TextRecord,
+    TokensRecord,
     require,
 )
 from llmstack.data.tokenizer import Tokenizer
@@ -24,23 +27,52 @@ Kind: TypeAlias = Literal["text", "chat", "pairs"]
 def encode_text(records: Sequence[Record], tokenizer: Tokenizer) -> Encoded:
     """Documents whose every token is trained: BOS (when the tokenizer has one), the text, the end-of-text token.
 
+    A document that is token ids already stays as it is.
+
     Args:
-        records: ``TextRecord``s; one without text is left out and counted.
+        records: ``TextRecord``s or ``TokensRecord``s; one without text is left out and counted.
         tokenizer: gives the ids.
 
     Raises:
-        DataError: records of another kind.
+        DataError: records of another kind, or ids beyond the tokenizer's vocabulary.
     """
-    documents = require(records, (TextRecord,), used_for="language-model rows")
+    documents: list[TextRecord | TokensRecord] = require(
+        records, (TextRecord, TokensRecord), used_for="language-model rows"
+    )
     losses = Losses(records=len(documents))
-    kept, wheres = [], []
-    for document, ids in zip(documents, tokenizer.encode_batch([d.text for d in documents]), strict=True):
-        if ids:
-            kept.append([*tokenizer.prefix_ids, *ids, tokenizer.eos_id])
-            wheres.append(document.where)
-        else:
+    texts = iter(tokenizer.encode_batch([d.text for d in documents if isinstance(d, TextRecord)]))
+    kept: list[Sequence[int] | np.ndarray] = []
+    wheres = []
+    for document in documents:
+        ids = document.ids if isinstance(document, TokensRecord) else next(texts)
+        if not len(ids):
             losses.add("empty", document.where)
+            continue
+        if isinstance(document, TokensRecord):
+            check_vocabulary(int(document.ids.max()), tokenizer, document.where)
+        else:
+            ids = [*tokenizer.prefix_ids, *ids, tokenizer.eos_id]
+        kept.append(ids)
+        wheres.append(document.where)
     return Encoded.of(kept, None, wheres, losses)
+
+
+def check_vocabulary(largest: int, tokenizer: Tokenizer, where: str) -> None:
+    """Refuse ids that a tokenizer does not know.
+
+    Args:
+        largest: the largest id.
+        tokenizer: the recipe's.
+        where: where it comes from, for the message.
+
+    Raises:
+        DataError: it is no id of the tokenizer.
+    """
+    if largest >= tokenizer.vocab_size:
+        raise DataError(
+            f"{where}: expected ids below {tokenizer.vocab_size} (the tokenizer's vocabulary), got {largest}. "
+            "Name the tokenizer the file was made with."
+        )
 
 
 def encode_chat(records: Sequence[Record], tokenizer: Tokenizer) -> Encoded:

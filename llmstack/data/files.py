@@ -6,7 +6,7 @@ import codecs
 import glob
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -62,7 +62,22 @@ def files_fingerprint(pattern: str) -> str:
     Raises:
         DataError: nothing matches, or a file cannot be read.
     """
-    return hashlib.sha256("".join(map(file_sha256, resolve_files(pattern))).encode()).hexdigest()
+    return hash_contents(resolve_files(pattern))
+
+
+def hash_contents(paths: Iterable[Path]) -> str:
+    """Hash of the contents of files, one after the other.
+
+    Args:
+        paths: the files, in order.
+
+    Returns:
+        sha256 hex.
+
+    Raises:
+        DataError: a file cannot be read.
+    """
+    return hashlib.sha256("".join(map(file_sha256, paths)).encode()).hexdigest()
 
 
 def is_jsonl(name: str) -> bool:

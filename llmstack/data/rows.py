@@ -103,7 +103,12 @@ def _refuse_untrained(losses: Losses, total: int, kept: int, max_untrained_ratio
 
 
 def pair_rows(
-    documents: Documents, seq_len: int, pad_id: int, *, buckets: Sequence[int] | None = None
+    documents: Documents,
+    seq_len: int,
+    pad_id: int,
+    *,
+    max_dropped_ratio: float,
+    buckets: Sequence[int] | None = None,
 ) -> PreferenceRows:
     """Rows for a reward model: prompt and answer up to the token that ends it, right-padded.
 
@@ -115,10 +120,11 @@ def pair_rows(
         documents: encoded as ``pairs``.
         seq_len: tokens T of the longest row.
         pad_id: id that fills rows.
+        max_dropped_ratio: share of pairs left out above which the data is refused.
         buckets: allowed row lengths, ascending up to ``seq_len``; None allows ``seq_len`` alone.
 
     Raises:
-        DataError: no pair that fits.
+        DataError: no pair that fits, or too many that do not.
     """
     pairs = (-1, 2)
     start, length = documents.bounds[:-1].reshape(pairs), documents.lengths.reshape(pairs)
@@ -129,12 +135,7 @@ def pair_rows(
     for number in np.flatnonzero(room < 1).tolist():
         losses.add("answer_too_long", documents.where(2 * number))
     fits = np.flatnonzero(room >= 1)
-    if not len(fits):
-        reason, where = next(iter(losses.examples.items()))
-        raise DataError(
-            f"{where or 'data'}: expected a pair of different answers that fit into seq_len {seq_len}, got none "
-            f"({reason} here). Raise seq_len or change the data."
-        )
+    _refuse_dropped(losses, len(fits), max_dropped_ratio, seq_len)
     gone = np.maximum(prompt - room[:, None], 0)[fits]
     kept = (length[fits] - gone).astype(np.int32)
     padding = 1.0 - float(kept.sum()) / (kept.size * seq_len)
@@ -147,6 +148,19 @@ def pair_rows(
         buckets=buckets or (seq_len,),
         pad_id=pad_id,
         report=report,
+    )
+
+
+def _refuse_dropped(losses: Losses, kept: int, max_dropped_ratio: float, seq_len: int) -> None:
+    count = losses.records - kept
+    if kept and count <= max_dropped_ratio * losses.records:
+        return
+    reason, where = next(iter(losses.examples.items()))
+    why = {"equal_answers": "both are the same", "answer_too_long": "one leaves no room for a prompt"}[reason]
+    raise DataError(
+        f"{where or 'data'}: expected at most {max_dropped_ratio:.0%} of the pairs to be without two different answers "
+        f"that fit into seq_len {seq_len} (max_dropped_ratio), got {count} of {losses.records}. Here {why}. Raise "
+        "seq_len or change the data."
     )
 
 

@@ -1,4 +1,4 @@
-"""Records from files: plain text and JSON Lines.
+"""Records from files (plain text, JSON Lines, parquet), and from several sources.
 
 Every source has the same shape: ``Source(config, seed=...)`` and ``records() -> Iterable[Record]``. The ones here
 read as they go: memory does not grow with the files.
@@ -16,10 +16,12 @@ from llmstack.data.files import files_fingerprint, read_lines, resolve_files, te
 from llmstack.data.jsonl import json_rows
 from llmstack.data.kinds import RowReader
 from llmstack.data.records import Record, TextRecord
+from llmstack.data.tables import parquet_rows
 from llmstack.errors import DataError
+from llmstack.registry import SOURCES
 
 if TYPE_CHECKING:
-    from llmstack.config.data import JsonlConfig, TextFileConfig
+    from llmstack.config.data import ConcatConfig, JsonlConfig, ParquetConfig, TextFileConfig
 
 
 class Source(Protocol):
@@ -120,12 +122,20 @@ def blocks(path: Path, *, max_bytes: int | None = None) -> Iterator[tuple[int, s
             block, size = [], 0
 
 
-class Jsonl:
-    """One JSON object a line, of one record kind; ``fields`` maps our names to the file's."""
+class _Rows:
+    """What the sources of rows in files share."""
 
-    def __init__(self, config: JsonlConfig, *, seed: int) -> None:
-        self._config = config
+    def __init__(self, config: JsonlConfig | ParquetConfig, *, seed: int) -> None:
+        self._path, self._max_bytes = config.path, config.max_record_bytes
         self._reader = RowReader(config.record, FieldMap(config.fields))
+
+    def fingerprint(self) -> str:
+        """Hash of the files' contents."""
+        return files_fingerprint(self._path)
+
+
+class Jsonl(_Rows):
+    """One JSON object a line, of one record kind; ``fields`` maps our names to the file's."""
 
     def records(self) -> Iterator[Record]:
         """Every line as a record, in file order; blank lines are skipped.
@@ -137,9 +147,46 @@ class Jsonl:
             DataError: no file matches, a line is too long or not a JSON object, a field is missing or of another type
                 (each with file and line), or there is no record at all.
         """
-        rows = json_rows(self._config.path, self._reader.fields, max_bytes=self._config.max_record_bytes)
-        return map(self._reader.record, rows)
+        return map(self._reader.record, json_rows(self._path, self._reader.fields, max_bytes=self._max_bytes))
+
+
+class ParquetFiles(_Rows):
+    """Parquet files, whose rows are of one record kind; ``fields`` maps our names to the columns'."""
+
+    def records(self) -> Iterator[Record]:
+        """Every row as a record, in file order.
+
+        Yields:
+            Records of the configured kind.
+
+        Raises:
+            DataError: no file matches, a file is damaged, a row is too long, a field is missing or of another type
+                (each with file and number of the row), or there is no record at all.
+        """
+        empty = True
+        for path in resolve_files(self._path):
+            for row in parquet_rows(path, self._reader.fields, self._reader.known, max_bytes=self._max_bytes):
+                yield self._reader.record(row)
+                empty = False
+        if empty:
+            raise DataError(f"{self._path}: expected at least one row, got an empty data set. Name another.")
+
+
+class Concat:
+    """Several sources, one after the other."""
+
+    def __init__(self, config: ConcatConfig, *, seed: int) -> None:
+        self._sources = {name: SOURCES.get(part.source)(part, seed=seed) for name, part in config.of.items()}
+
+    def records(self) -> Iterator[Record]:
+        """The records of the first source, then those of the second, and so on.
+
+        Yields:
+            What the sources hand out.
+        """
+        for source in self._sources.values():
+            yield from source.records()
 
     def fingerprint(self) -> str:
-        """Hash of the files' contents."""
-        return files_fingerprint(self._config.path)
+        """Those of the sources, in order."""
+        return " ".join(source.fingerprint() for source in self._sources.values())

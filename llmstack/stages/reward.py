@@ -43,7 +43,12 @@ class RewardStage(SingleModelStage):
         Args:
             source: a data option whose records are preferences.
         """
-        return self.context.corpus.pairs(source, self.config.seq_len, buckets=self.config.length_buckets)
+        return self.context.corpus.pairs(
+            source,
+            self.config.seq_len,
+            max_dropped_ratio=self.config.max_dropped_ratio,
+            buckets=self.config.length_buckets,
+        )
 
     def build_loss(self) -> None:
         """Pairwise loss, its optimizer and the Cell that scores."""

@@ -31,7 +31,8 @@ def chat(
 
 
 def pairs(records: Sequence[Record], tokenizer: Tokenizer, seq_len: int, **options: Any) -> PreferenceRows:
-    return pair_rows(Documents.of([encode_pairs(records, tokenizer)]), seq_len, tokenizer.pad_id, **options)
+    documents = Documents.of([encode_pairs(records, tokenizer)])
+    return pair_rows(documents, seq_len, tokenizer.pad_id, **{"max_dropped_ratio": 1.0, **options})
 
 
 def everything(rows: Rows) -> dict[str, np.ndarray]:

@@ -147,8 +147,10 @@ def test_pairs_that_cannot_be_used_are_counted(letters: Tokenizer) -> None:
     report = pairs(records, letters, 8).report
     assert (report.kept, report.dropped) == (1, {"answer_too_long": 1, "equal_answers": 1})
     assert report.examples == {"answer_too_long": "x:2", "equal_answers": "x:3"}
-    with pytest.raises(DataError, match="x:2: expected a pair of different answers that fit into seq_len 8"):
+    with pytest.raises(DataError, match=r"x:2: expected at most 100% of the pairs .* seq_len 8 .*got 1 of 1. Here one"):
         pairs(records[1:2], letters, 8)
+    with pytest.raises(DataError, match=r"x:3: expected at most 40% of the pairs .*got 1 of 2. Here both are the same"):
+        pairs([records[0], records[2]], letters, 8, max_dropped_ratio=0.4)
 
 
 def test_last_is_the_end_of_the_answer_whatever_pads(letters: Tokenizer) -> None:
@@ -215,7 +217,7 @@ def test_wrong_kind_of_record(letters: Tokenizer) -> None:
         pairs([TextRecord("a")], letters, 8)
     with pytest.raises(DataError, match=r"expected ResponseRecord \(.*\) or MessagesRecord \(messages\) for chat rows"):
         chat([TextRecord("a")], letters, 8, 0.0)
-    with pytest.raises(DataError, match=r"expected TextRecord \(text\) for language-model rows"):
+    with pytest.raises(DataError, match=r"expected TextRecord \(text\) or TokensRecord \(ids\) for language-model"):
         text([PromptRecord("a")], letters, 8)
     with pytest.raises(DataError, match=r"expected PromptRecord \(prompt\) or ResponseRecord \(.*\) for prompt rows"):
         prompt_rows([TextRecord("a")], letters, (8,))

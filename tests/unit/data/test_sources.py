@@ -4,11 +4,13 @@ import json
 import tracemalloc
 from pathlib import Path
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
-from llmstack.config.data import JsonlConfig, TextFileConfig
+from llmstack.config.data import ConcatConfig, JsonlConfig, ParquetConfig, TextFileConfig
 from llmstack.data.records import Record, ResponseRecord, TextRecord
-from llmstack.data.sources import Jsonl, TextFiles
+from llmstack.data.sources import Concat, Jsonl, ParquetFiles, TextFiles
 from llmstack.errors import DataError
 from tests.unit.data.test_files import pack
 
@@ -89,6 +91,41 @@ def test_jsonl_refuses_names_before_it_reads() -> None:
 def test_jsonl_of_mixed_kinds_names_the_row(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"data\.jsonl:2: expected field 'text'.* fit `record: prompt_response`"):
         jsonl(tmp_path, {"text": "a"}, {"prompt": "p", "response": "r"}, record="text")
+
+
+def test_parquet_rows_become_records(tmp_path: Path) -> None:
+    for name, texts_ in (("b", ["c"]), ("a", ["a", "b"])):
+        parquet.write_table(pyarrow.table({"body": texts_, "id": [1] * len(texts_)}), tmp_path / f"{name}.parquet")
+
+    def source(**options: object) -> ParquetFiles:
+        return ParquetFiles(ParquetConfig(source="parquet", path=str(tmp_path / "*"), **options), seed=0)
+
+    found = source(record="text", fields={"text": "body"})
+    assert list(found.records()) == list(found.records()) == [TextRecord("a"), TextRecord("b"), TextRecord("c")]
+    with pytest.raises(DataError, match=r"a\.parquet:1: expected field 'text', got fields 'body', 'id'"):
+        list(source(record="text").records())
+    with pytest.raises(DataError, match=r"a\.parquet:1: expected a string in 'id', got int 1"):
+        list(source(record="text", fields={"text": "id"}).records())
+    before = found.fingerprint()
+    parquet.write_table(pyarrow.table({"body": pyarrow.array([], "string")}), tmp_path / "a.parquet")
+    assert found.fingerprint() != before
+    (tmp_path / "b.parquet").unlink()
+    with pytest.raises(DataError, match="expected at least one row, got an empty data set"):
+        list(found.records())
+
+
+def test_concatenated_sources_follow_each_other(tmp_path: Path) -> None:
+    for name in "ba":
+        (tmp_path / f"{name}.txt").write_text(name)
+
+    def source(*names: str) -> Concat:
+        of = {name: {"source": "text", "path": str(tmp_path / f"{name}.txt")} for name in names}
+        return Concat(ConcatConfig.model_validate({"source": "concat", "of": of}), seed=0)
+
+    assert list(source("b", "a").records()) == [TextRecord("b"), TextRecord("a")]
+    assert source("b", "a").fingerprint() == source("b", "a").fingerprint() != source("a", "b").fingerprint()
+    with pytest.raises(DataError, match=r"c\.txt: expected an existing file"):
+        list(source("a", "c").records())
 
 
 def test_jsonl_empty_data_set(tmp_path: Path) -> None:
