@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from mindspore import Tensor
 
-from llmstack.config.data import SourceConfig
+from llmstack.config.data import ConcatConfig, SourceConfig
 from llmstack.config.stages import RowStageConfig
 from llmstack.data.loader import EvalBatches
 from llmstack.data.packed_rows import PackedRows
@@ -65,12 +65,18 @@ class LanguageStage(SingleModelStage):
         self.model = self.to_train(self.language_model(self.config.init_from, "model"), "model")
 
     def build_loader(self) -> None:
-        """Training rows and evaluation rows."""
+        """Training rows and evaluation rows; the sources of a ``concat`` are evaluated each on its own as well."""
+        config = self.config
         self.loader = self.make_loader(self.rows)
-        evaluation = self.rows(self.config.eval_data)
-        self.inputs = TargetInputs(cast(PackedRows, self.loader.rows), batch_rows=self.config.batch_rows)
-        self.eval_inputs = TargetInputs(evaluation, batch_rows=self.config.batch_rows)
-        self.eval_batches = EvalBatches(evaluation, batch_rows=self.config.batch_rows, limit=self.config.eval_batches)
+        self.inputs = TargetInputs(cast(PackedRows, self.loader.rows), batch_rows=config.batch_rows)
+        sources = config.eval_data.of if isinstance(config.eval_data, ConcatConfig) else {"": config.eval_data}
+        parts = {name: self.rows(source) for name, source in sources.items()}
+        # one number of targets for all parts, so that they share a graph
+        self.eval_inputs = TargetInputs(PackedRows.join(list(parts.values())), batch_rows=config.batch_rows)
+        self.eval_batches = {
+            name: EvalBatches(rows, batch_rows=config.batch_rows, limit=config.eval_batches)
+            for name, rows in parts.items()
+        }
 
     def build_loss(self) -> None:
         """Next-token loss, its optimizer and the Cells that evaluate."""
@@ -134,18 +140,27 @@ class LanguageStage(SingleModelStage):
         return StepReport(metrics=metrics, tokens=tokens, gauges=gauges, skipped=not report.finite, rows=drawn.rows)
 
     def evaluate(self) -> dict[str, float]:
-        """Mean loss and perplexity of the evaluation rows; samples are drawn along the way."""
+        """Mean loss and perplexity of the evaluation rows, of each part too; samples are drawn along the way."""
+        sums = {name: self._summed_loss(batches) for name, batches in self.eval_batches.items()}
+        self._draw_samples()
+        total, count = (sum(values) for values in zip(*sums.values(), strict=True))
+        metrics = _loss_metrics("eval", total, count)
+        if len(sums) > 1:
+            for name, (own, own_count) in sums.items():
+                metrics |= _loss_metrics(f"eval/{name}", own, own_count)
+        return metrics
+
+    def _summed_loss(self, batches: EvalBatches) -> tuple[float, float]:
+        """Sum of the loss over trained tokens, and their number."""
         total, count = 0.0, 0.0
         one = Tensor(1.0)
-        for batch in self.eval_batches:
+        for batch in batches:
             inputs = self.eval_inputs(self.weigh(batch))
             mask = inputs.pop("mask")
             logp, _ = self.scorer(*(Tensor(array) for array in inputs.values()), one)
             total -= float((logp.asnumpy().astype(np.float64) * mask).sum())
             count += float(mask.sum())
-        self._draw_samples()
-        loss = total / max(count, 1.0)
-        return {"eval/loss": loss, "eval/perplexity": math.exp(min(loss, 700.0))}
+        return total, count
 
     def samples(self) -> list[dict[str, Any]]:
         """Prompts and answers of the last evaluation."""
@@ -176,3 +191,8 @@ class LanguageStage(SingleModelStage):
             {"prompt": tokenizer.decode(ids), "response": tokenizer.decode(answer.tokens), "finished": answer.finished}
             for ids, (answer,) in zip(self._prompts, answers, strict=True)
         ]
+
+
+def _loss_metrics(prefix: str, total: float, count: float) -> dict[str, float]:
+    loss = total / max(count, 1.0)
+    return {f"{prefix}/loss": loss, f"{prefix}/perplexity": math.exp(min(loss, 700.0))}

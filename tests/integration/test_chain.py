@@ -12,7 +12,7 @@ import time
 import pytest
 
 from llmstack.errors import Interrupted
-from tests.integration.tiny_run import ROOT, STAGES, command, environment, metrics, summary, train
+from tests.integration.tiny_run import ROOT, STAGES, command, environment, metrics, summary, train, wait_for_steps
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_a_stopped_run_goes_on_to_the_same_numbers(straight, tmp_path, hows):
         process = subprocess.Popen(
             command(folder), cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
-        _wait_for_steps(folder / stage / "metrics.jsonl", 3 if stage == "policy" else 8, process)
+        wait_for_steps(folder / stage / "metrics.jsonl", 3 if stage == "policy" else 8, process)
         process.send_signal(how)
         _, errors = process.communicate(timeout=120)
         if how != signal.SIGKILL:
@@ -92,19 +92,11 @@ def test_a_stopped_run_goes_on_to_the_same_numbers(straight, tmp_path, hows):
     assert done.returncode == 0, done.stderr
     for stage in STAGES:
         assert metrics(folder, stage) == metrics(straight, stage)
+        rows = [(run / stage / "rows.jsonl").read_text(encoding="utf-8") for run in (folder, straight)]
+        assert rows[0] == rows[1] != ""
         weights = [(run / stage / "final" / "model.safetensors").read_bytes() for run in (folder, straight)]
         assert weights[0] == weights[1]
     assert summary(folder)["status"] == "done"
-
-
-def _wait_for_steps(log, steps, process):
-    """Until the log has the line of a step that is past a checkpoint and before the end."""
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline and process.poll() is None:
-        if log.is_file() and f'"step": {steps},' in log.read_text(encoding="utf-8"):
-            return
-        time.sleep(0.02)
-    raise AssertionError(process.stderr.read() if process.poll() is not None else f"no step {steps} in {log}")
 
 
 def test_two_runs_in_one_folder_are_refused(tmp_path):

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -72,3 +73,13 @@ def metrics(run_dir: Path, stage: str) -> list[dict]:
     lines = (run_dir / stage / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     clocks = ("time", "tokens_per_second")
     return [{key: value for key, value in json.loads(line).items() if key not in clocks} for line in lines]
+
+
+def wait_for_steps(log: Path, steps: int, process: subprocess.Popen) -> None:
+    """Until a log has the line of a step."""
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline and process.poll() is None:
+        if log.is_file() and f'"step": {steps},' in log.read_text(encoding="utf-8"):
+            return
+        time.sleep(0.02)
+    raise AssertionError(process.stderr.read() if process.poll() is not None else f"no step {steps} in {log}")
