@@ -11,6 +11,7 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 import jinja2
@@ -20,6 +21,7 @@ import jinja2.parser
 import jinja2.runtime
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from llmstack.data.chat_drops import DropCheck
 from llmstack.data.records import Message
 from llmstack.errors import DataError
 
@@ -110,6 +112,9 @@ class ChatTemplate:
                 "Correct the template."
             ) from error
         self._has_tag = bool(_GENERATION_TAG.search(source))
+        self._drops = {
+            opened: DropCheck(partial(self._written, add_generation_prompt=opened)) for opened in (False, True)
+        }
 
     def render(
         self, messages: Sequence[Message], *, add_generation_prompt: bool, tools: str = "", where: str = ""
@@ -146,11 +151,41 @@ class ChatTemplate:
                 f"({error}). Change the messages or the template."
             ) from error
 
+    def _written(self, messages: Sequence[Message], tools: str, *, add_generation_prompt: bool) -> str:
+        return self.render(messages, add_generation_prompt=add_generation_prompt, tools=tools)
+
+    def refuse_drops(
+        self, messages: Sequence[Message], *, add_generation_prompt: bool, tools: str = "", where: str = ""
+    ) -> None:
+        """Refuse a conversation of which the template would leave something out.
+
+        Args:
+            messages: turns that the template renders.
+            add_generation_prompt: end with the opening of an assistant turn.
+            tools: JSON list of the schemas of the tools the assistant may call; empty: none.
+            where: where the conversation comes from, for messages.
+
+        Raises:
+            DataError: the text of a turn, its tool calls or the tools are not in the rendering.
+        """
+        dropped = self._drops[add_generation_prompt].dropped(messages, tools)
+        if dropped:
+            raise DataError(
+                f"{self._place(where)}: expected a chat template that writes the whole conversation, got one that "
+                f"leaves out {dropped}. Remove it from the data, or change the template."
+            )
+
     def _place(self, where: str) -> str:
         return f"{where}, {self._where}" if where else self._where
 
     def assistant_spans(
-        self, messages: Sequence[Message], turn_end: str, *, tools: str = "", where: str = ""
+        self,
+        messages: Sequence[Message],
+        turn_end: str,
+        *,
+        tools: str = "",
+        where: str = "",
+        last_turn_only: bool = False,
     ) -> tuple[str, list[tuple[int, int]]]:
         """Which characters of the rendered conversation the assistant has to produce.
 
@@ -163,6 +198,7 @@ class ChatTemplate:
             turn_end: text of the token that ends an assistant turn.
             tools: JSON list of the schemas of the tools the assistant may call; empty: none.
             where: where the conversation comes from, for messages.
+            last_turn_only: look for the assistant's last turn alone; the template may rewrite the earlier ones.
 
         Returns:
             The rendered text and (start, end) character offsets, one pair an assistant turn, in order.
@@ -180,11 +216,10 @@ class ChatTemplate:
                     f"{self._place(where)}: expected messages without the characters U+E000 and U+E001, got some. "
                     "Remove them."
                 )
-            return text, fences
+            return text, fences[-1:] if last_turn_only else fences
         spans = []
-        for index, message in enumerate(messages):
-            if message.role != "assistant":
-                continue
+        turns = [index for index, message in enumerate(messages) if message.role == "assistant"]
+        for index in turns[-1:] if last_turn_only else turns:
             prompt = self.render(messages[:index], add_generation_prompt=True, tools=tools, where=where)
             upto = (
                 text

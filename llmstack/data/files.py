@@ -225,4 +225,4 @@ def is_text(value: str) -> bool:
         value: may hold halves of surrogate pairs: from a ``\\ud800`` in JSON, or from bytes that are not UTF-8 on the
             command line.
     """
-    return not _SURROGATE.search(value)
+    return value.isascii() or not _SURROGATE.search(value)

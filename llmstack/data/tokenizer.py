@@ -172,9 +172,12 @@ class Tokenizer:
             )
         texts, spans = [], []
         for messages, where, schemas in _checked(self._special, conversations, wheres, tools):
-            text, found = template.assistant_spans(messages, self._turn_end, tools=schemas, where=where)
+            text, found = template.assistant_spans(
+                messages, self._turn_end, tools=schemas, where=where, last_turn_only=last_turn_only
+            )
+            template.refuse_drops(messages, add_generation_prompt=False, tools=schemas, where=where)
             texts.append(text)
-            spans.append(found[-1:] if last_turn_only else found)
+            spans.append(found)
         encoded = self._backend.encode_batch(texts, add_special_tokens=False)
         return [
             EncodedChat(item.ids, span_mask(item.offsets, found)) for item, found in zip(encoded, spans, strict=True)
@@ -210,12 +213,11 @@ class Tokenizer:
         Returns:
             Token ids of each.
         """
-        return self.encode_batch(
-            [
-                self.template.render(messages, add_generation_prompt=True, tools=schemas, where=where)
-                for messages, where, schemas in _checked(self._special, conversations, wheres, tools)
-            ]
-        )
+        template, texts = self.template, []
+        for messages, where, schemas in _checked(self._special, conversations, wheres, tools):
+            texts.append(template.render(messages, add_generation_prompt=True, tools=schemas, where=where))
+            template.refuse_drops(messages, add_generation_prompt=True, tools=schemas, where=where)
+        return self.encode_batch(texts)
 
     def save(self, folder: str | Path) -> None:
         """Write the folder transformers' ``AutoTokenizer`` and ``Tokenizer.load`` read.

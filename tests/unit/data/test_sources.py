@@ -82,6 +82,13 @@ def test_jsonl_rows_become_records_of_its_kind(tmp_path: Path) -> None:
         jsonl(tmp_path, "", {"question": "p"}, record="prompt_response", fields=fields)
 
 
+@pytest.mark.parametrize("margin", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_jsonl_refuses_a_margin_that_is_no_number(tmp_path: Path, margin: str) -> None:
+    line = f'{{"prompt": "p", "chosen": "c", "rejected": "r", "margin": {margin}}}'
+    with pytest.raises(DataError, match=r"data\.jsonl:1: expected a finite number in 'margin', got -?(nan|inf)"):
+        jsonl(tmp_path, line, record="preference")
+
+
 def test_jsonl_refuses_names_before_it_reads() -> None:
     config = JsonlConfig(source="jsonl", path="no/such.jsonl", record="text", fields={"output": "x"})
     with pytest.raises(DataError, match="fields: expected names among text for record 'text', got output"):

@@ -68,6 +68,21 @@ def test_control_token_in_a_turn_is_refused(letters: Tokenizer) -> None:
         letters.encode_prompt((Message("user", "<|pad|>"),))
 
 
+def test_control_token_in_tools_is_refused(letters: Tokenizer) -> None:
+    with pytest.raises(DataError, match="x: expected tools text without control tokens, got '<.pad.>'"):
+        letters.encode_chats([(USER_TURN, ANSWER)], wheres=["x"], tools=['[{"name": "<|pad|>"}]'])
+    call = Message("assistant", "", '{"tool_calls": [{"name": "<|im_end|>"}]}')
+    with pytest.raises(DataError, match="messages: expected assistant text without control tokens, got '<.im_end.>'"):
+        letters.encode_chat((USER_TURN, call))
+
+
+def test_a_template_that_drops_something_is_refused(letters: Tokenizer) -> None:
+    with pytest.raises(DataError, match="^x:1, tokenizer template: .* leaves out the tools"):
+        letters.encode_chats([(USER_TURN, ANSWER)], wheres=["x:1"], tools=['[{"name": "a"}]'])
+    with pytest.raises(DataError, match="^prompt, tokenizer template: .* leaves out the tools"):
+        letters.encode_prompt((USER_TURN,), tools='[{"name": "a"}]')
+
+
 def test_no_template() -> None:
     with pytest.raises(DataError, match=r"expected a chat template, got none\. Set `tokenizer.chat_template`"):
         letter_tokenizer(template=None).encode_prompt((USER_TURN,))
