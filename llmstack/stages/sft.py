@@ -33,7 +33,10 @@ class SftStage(LanguageStage):
             count: how many.
         """
         records = self.records(self.config.eval_data)[:count]
-        return [self.context.tokenizer.encode_prompt(_question(record), where=record.where) for record in records]
+        return [
+            self.context.tokenizer.encode_prompt(_question(record), where=record.where, tools=record.tools)
+            for record in records
+        ]
 
 
 def _question(record: Any) -> tuple[Message, ...]:
