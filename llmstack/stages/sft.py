@@ -38,7 +38,10 @@ class SftStage(LanguageStage):
             count: how many.
         """
         records = islice(self.context.corpus.records(self.config.eval_data), count)
-        return [self.context.tokenizer.encode_prompt(_question(record), where=record.where) for record in records]
+        return [
+            self.context.tokenizer.encode_prompt(_question(record), where=record.where, tools=record.tools)
+            for record in records
+        ]
 
 
 def _question(record: Any) -> tuple[Message, ...]:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from llmstack.config.data import JsonlConfig, TokenizerConfig
+from llmstack.data.bpe import train_bpe
 from llmstack.data.chat import CHATML
 from llmstack.data.recipe_tokenizer import build_tokenizer
 from llmstack.data.tokenizer import Tokenizer
@@ -35,6 +36,16 @@ def test_build_bpe_uses_its_cache_only_for_the_same_texts(tmp_path: Path) -> Non
     changed = build_tokenizer(text_config(tmp_path, "close a file " * 3), seed=1, cache_dir=cache)
     assert changed.fingerprint() != first.fingerprint()
     assert Tokenizer.load(cache).fingerprint() == changed.fingerprint()
+
+
+def test_any_source_may_be_trained_on(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("one two")
+    (tmp_path / "two.jsonl").write_text('{"text": "three"}')
+    one = {"source": "text", "path": str(tmp_path / "one.txt")}
+    two = {"source": "jsonl", "record": "text", "path": str(tmp_path / "two.jsonl")}
+    config = TokenizerConfig(kind="bpe", vocab_size=300, data={"source": "concat", "of": {"one": one, "two": two}})
+    found = build_tokenizer(config, seed=1)
+    assert found.fingerprint() == Tokenizer(*train_bpe(["one two", "three"], 300), CHATML).fingerprint()
 
 
 @pytest.mark.parametrize("cached", [False, True])

@@ -62,6 +62,10 @@ def test_not_utf8_names_the_line(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"fine\nna\xefve")
     with pytest.raises(DataError, match=r"a\.txt:2: expected UTF-8 text, got byte 0xef"):
         texts(tmp_path / "a.txt")
+    (tmp_path / "a.jsonl").write_bytes(b'{"text": "fine"}\n{"text": "na\xefve"}')
+    config = JsonlConfig(source="jsonl", path=str(tmp_path / "a.jsonl"), record="text")
+    with pytest.raises(DataError, match=r"a\.jsonl:2: expected UTF-8 text, got byte 0xef"):
+        list(Jsonl(config, seed=0).records())
 
 
 def test_jsonl_record_knows_file_and_line(tmp_path: Path) -> None:
