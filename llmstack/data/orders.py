@@ -101,7 +101,7 @@ class PacedOrder:
         shuffle: False reads the rows in order.
     """
 
-    part_names = ("data",)
+    part_names: tuple[str, ...] = ("data",)
 
     def __init__(self, groups: Sequence[np.ndarray], *, seed: int, shuffle: bool = True) -> None:
         self._seed = seed

@@ -125,7 +125,7 @@ class LanguageStage(SingleModelStage):
         Args:
             index: number of the step, from 1.
         """
-        batches = [self.weigh(self.loader.next()) for _ in range(self.config.accumulate)]
+        batches = [self.weigh(self.loader.next()) for _ in range(self.config.step_batches)]
         drawn = self.loader.drain()
         count = sum(float(batch["loss_mask"].sum()) for batch in batches)
         report = self.learner.update(count, [self.inputs(batch) for batch in batches], self.total_steps)
