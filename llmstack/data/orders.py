@@ -205,6 +205,11 @@ class BlendedOrder:
         )
         self._cursor = 0
 
+    @property
+    def plan(self) -> BlendPlan:
+        """Which part each row comes from."""
+        return self._plan
+
     def take(self, count: int) -> np.ndarray:
         """The next rows.
 
