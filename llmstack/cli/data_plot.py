@@ -56,12 +56,14 @@ def _draw_lengths(axes: Any, stage: str, found: StageStatistics) -> None:
     shortest, longest, most = 1 << 62, 1, 0.0
     for path, part in found.parts.items():
         name = path.removeprefix(f"stages.{stage}.").removesuffix(".data").removeprefix("data.parts.")
+        evaluation = name.startswith("eval_data")
+        name = name.replace("eval_data.of.", "eval: ")
         for label, lengths in _curves(name, part):
             edges = [low for low, _, _ in lengths.histogram] + [lengths.histogram[-1][1] + 1]
             shares = [count / lengths.count for _, _, count in lengths.histogram]
             across, up = _outline(edges, shares)
             # evaluation data is often much like the training data: its broken line lets the other be seen
-            style = ":" if path.endswith("eval_data") else "-"
+            style = ":" if evaluation else "-"
             (line,) = axes.plot(across, up, style, linewidth=1.6, label=label)
             axes.fill_between(across, up, alpha=0.08, color=line.get_color(), linewidth=0)
             shortest, longest, most = min(shortest, edges[0]), max(longest, edges[-1]), max(most, *shares)

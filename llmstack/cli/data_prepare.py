@@ -59,13 +59,15 @@ def _line(rows: Rows, seconds: float) -> str:
         f"{left_out:,} left out",
         f"{report.cut:,} cut",
     ]
+    cached, how = "nothing in the cache", "encoded, which is done at each start"
     if isinstance(rows, PackedRows | PreferenceRows):
         documents = rows.documents[0]
-        parts.append(f"{_size(documents.file_bytes)} in the cache")
-        how = "encoded" if documents.encoded_now else "found in the cache"
-    else:
-        how = "encoded, which is done at each start"
-    return ", ".join([*parts, f"{seconds:.1f} s", how])
+        if documents.folder is None:
+            how = "read from where it lies"
+        else:
+            cached = f"{_size(documents.file_bytes)} in the cache"
+            how = "encoded" if documents.encoded_now else "found in the cache"
+    return ", ".join([*parts, cached, f"{seconds:.1f} s", how])
 
 
 def _size(num_bytes: int) -> str:

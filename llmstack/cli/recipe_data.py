@@ -14,7 +14,7 @@ from llmstack.data.corpus import Corpus
 from llmstack.data.loader import Loader
 from llmstack.data.recipe_tokenizer import build_tokenizer
 from llmstack.data.row_tables import Rows
-from llmstack.data.stage_data import part_path, parts_of, training_loader
+from llmstack.data.stage_data import evaluation_parts_of, part_path, parts_of, training_loader
 from llmstack.errors import UserError
 from llmstack.runtime.seeds import derived_seed
 
@@ -26,19 +26,16 @@ class DataOption:
     Attributes:
         stage: the stage's name.
         path: dotted path of the option.
-        part: its name in metrics and ``rows.jsonl``; empty for evaluation data.
+        part: its name in metrics and ``rows.jsonl``; empty for evaluation data that has no parts.
         source: the option.
+        evaluation: it is of the stage's ``eval_data``.
     """
 
     stage: str
     path: str
     part: str
     source: SourceConfig
-
-    @property
-    def evaluation(self) -> bool:
-        """Whether it is the stage's ``eval_data``."""
-        return not self.part
+    evaluation: bool
 
 
 class RecipeData:
@@ -70,15 +67,17 @@ class RecipeData:
         return {name: self.config.stages[name] for name in self._names}
 
     def options(self, stage: str) -> Iterator[DataOption]:
-        """The data options of a stage: each part of its training data, then its evaluation data.
+        """The data options of a stage: each part of its training data, then each of its evaluation data.
 
         Args:
             stage: its name.
         """
         config, path = self.config.stages[stage], f"stages.{stage}"
         for part, source in parts_of(config.data).items():
-            yield DataOption(stage, part_path(f"{path}.data", config.data, part), part, source)
-        yield DataOption(stage, f"{path}.eval_data", "", config.eval_data)
+            yield DataOption(stage, part_path(f"{path}.data", config.data, part), part, source, evaluation=False)
+        for part, source in evaluation_parts_of(config).items():
+            where = f"{path}.eval_data.of.{part}" if part else f"{path}.eval_data"
+            yield DataOption(stage, where, part, source, evaluation=True)
 
     def rows(self, option: DataOption) -> Rows:
         """The rows of a data option, as its stage reads them.

@@ -112,11 +112,11 @@ class Documents:
 
     Attributes:
         folder: where the files are; None in memory.
-        encoded_now: they were encoded for this object, not found in the cache.
+        encoded_now: they were encoded for this object, not found.
     """
 
     folder: Path | None = None
-    encoded_now = True
+    encoded_now = False
 
     def __init__(
         self,

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from llmstack.config.blend import BlendConfig
-from llmstack.config.data import SourceConfig
-from llmstack.config.stages import StageConfig
+from llmstack.config.data import ConcatConfig, SourceConfig
+from llmstack.config.stages import RowStageConfig, StageConfig
 from llmstack.data.loader import Loader
 from llmstack.data.orders import BlendedOrder, PacedOrder
 from llmstack.data.row_tables import Rows
@@ -29,6 +29,20 @@ def parts_of(data: SourceConfig) -> dict[str, SourceConfig]:
     if isinstance(data, BlendConfig):
         return {name: part.data for name, part in data.parts.items()}
     return {PacedOrder.part_names[0]: data}
+
+
+def evaluation_parts_of(config: StageConfig) -> dict[str, SourceConfig]:
+    """The options of each part of the evaluation data that is measured on its own, by its name in metrics.
+
+    Args:
+        config: the stage's options.
+
+    Returns:
+        The sources of a ``concat`` for a stage of packed rows; else one part without a name.
+    """
+    if isinstance(config, RowStageConfig) and isinstance(config.eval_data, ConcatConfig):
+        return dict(config.eval_data.of)
+    return {"": config.eval_data}
 
 
 def part_path(path: str, data: SourceConfig, part: str) -> str:

@@ -25,7 +25,11 @@ stages:
         domain:
           data: {source: jsonl, record: text, path: domain.jsonl}
           weight: {shape: linear, points: [{at: 0 tokens, weight: 0.1}, {at: 1000 tokens, weight: 0.8}]}
-    eval_data: {source: jsonl, record: text, path: domain.jsonl}
+    eval_data:
+      source: concat
+      of:
+        general: {source: jsonl, record: text, path: general.jsonl}
+        domain: {source: jsonl, record: text, path: domain.jsonl}
     budget: 1000 tokens
     batch_rows: 2
     accumulate: 2
@@ -47,6 +51,7 @@ stages:
     batch_rows: 2
     seq_len: 64
     length_buckets: [48, 64]
+    max_dropped_ratio: 0.2
   policy:
     kind: ppo
     init_from: sft

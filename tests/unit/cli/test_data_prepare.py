@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from llmstack.cli.main import main
 from llmstack.config.load import load_recipe
 from llmstack.data.corpus import Corpus
+from llmstack.data.indexed_writer import IndexedWriter
 from llmstack.data.recipe_tokenizer import build_tokenizer
 from tests.helpers.data_recipe import write_recipe
 
@@ -32,20 +34,29 @@ def prepared(capsys, *argv: str) -> dict[str, tuple[str, ...]]:
 
 def test_every_option_is_encoded_once(recipe, capsys):
     first, again = prepared(capsys, recipe), prepared(capsys, recipe)
-    assert list(first) == [
-        "stages.base.data.parts.general.data", "stages.base.data.parts.domain.data", "stages.base.eval_data",
-        "stages.sft.data", "stages.sft.eval_data", "stages.rm.data", "stages.rm.eval_data", "stages.policy.data",
-        "stages.policy.eval_data",
-    ]  # fmt: skip
+    base = ["data.parts.general.data", "data.parts.domain.data", "eval_data.of.general", "eval_data.of.domain"]
+    names = [f"base.{name}" for name in base]
+    names += [f"{stage}.{data}" for stage in ("sft", "rm", "policy") for data in ("data", "eval_data")]
+    assert list(first) == [f"stages.{name}" for name in names]
     documents, tokens, rows, left_out, cut, rest = first["stages.base.data.parts.general.data"]
     assert (documents, left_out) == ("12", "1") and int(cut) > 0
     assert re.fullmatch(r"[\d.]+ kB in the cache, [\d.]+ s, encoded", rest)
-    # the domain part and the evaluation data are one file
-    assert first["stages.base.eval_data"][-1].endswith("found in the cache")
+    # training and evaluation read one file
+    assert first["stages.base.eval_data.of.domain"][-1].endswith("found in the cache")
     assert {name: row[:-1] for name, row in again.items()} == {name: row[:-1] for name, row in first.items()}
     ends = {row[-1].rpartition(" s, ")[2] for name, row in again.items() if "policy" not in name}
     assert ends == {"found in the cache"}
+    assert again["stages.policy.data"][-1].startswith("nothing in the cache, ")
     assert again["stages.policy.data"][-1].endswith("encoded, which is done at each start")
+
+
+def test_token_files_of_others_are_read_where_they_lie(recipe, tmp_path, capsys):
+    with IndexedWriter(tmp_path / "ids", np.uint16) as writer:
+        writer.add_many(np.arange(6), np.array([4, 2]))
+    part = "+stages.base.data.parts.ids={data: {source: megatron, path: ids}, weight: 1}"
+    found = prepared(capsys, recipe, "--stage", "base", part)["stages.base.data.parts.ids.data"]
+    assert found[:2] == ("2", "6")
+    assert found[-1].startswith("nothing in the cache, ") and found[-1].endswith("read from where it lies")
 
 
 def test_training_finds_what_was_prepared(recipe, capsys):

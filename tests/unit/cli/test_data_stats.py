@@ -7,13 +7,6 @@ import pytest
 from llmstack.cli.data_stats import histogram
 from llmstack.cli.main import main
 from llmstack.data.statistics import Lengths
-from tests.helpers.data_recipe import write_recipe
-
-
-@pytest.fixture
-def recipe(tmp_path, monkeypatch) -> str:
-    monkeypatch.chdir(tmp_path)
-    return str(write_recipe(tmp_path))
 
 
 def stats(capsys, *argv: str) -> str:
@@ -23,12 +16,14 @@ def stats(capsys, *argv: str) -> str:
 
 def test_each_option_has_its_figures(recipe, capsys):
     text = stats(capsys, recipe)
-    general, domain, evaluation, plan, *rest = text.split("\n\n")
+    general, domain, evaluation, _, plan, *rest = text.split("\n\n")
     assert general.splitlines()[0] == "stages.base.data.parts.general.data"
     assert "  records   12 of 13 kept\n" in general
     assert "  left out  1 (7.7 %): empty, the first is general.jsonl:13\n" in general
     assert " % of their places filled\n" in general and "  trained   " in general and "max " in general
-    assert domain.startswith("stages.base.data.parts.domain.data") and evaluation.startswith("stages.base.eval_data")
+    assert domain.startswith("stages.base.data.parts.domain.data") and evaluation.startswith(
+        "stages.base.eval_data.of.general"
+    )
     pairs = next(block for block in rest if block.startswith("stages.rm.data"))
     assert "  longer    the chosen one in 80.0 %, neither in 0.0 %\n" in pairs and "  trained" not in pairs
     assert "equal_answers, the first is pairs.jsonl:6" in pairs
@@ -63,9 +58,9 @@ def test_bounds_that_a_budget_overruns_are_an_error(recipe, capsys):
     assert capsys.readouterr().err.startswith("llmstack: stages.base.data.parts: expected")
 
 
-def test_a_picture(recipe, tmp_path, capsys):
+def test_a_picture(recipe, data_folder, capsys):
     assert stats(capsys, recipe, "--plot", "x.png", "--stage", "base")
-    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+    assert (data_folder / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_unknown_stage(recipe, capsys):

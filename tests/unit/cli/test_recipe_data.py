@@ -8,13 +8,6 @@ import pytest
 
 from llmstack.cli.recipe_data import RecipeData, write
 from llmstack.errors import ConfigError, UserError
-from tests.helpers.data_recipe import write_recipe
-
-
-@pytest.fixture
-def recipe(tmp_path, monkeypatch) -> str:
-    monkeypatch.chdir(tmp_path)
-    return str(write_recipe(tmp_path))
 
 
 def test_options_in_order(recipe):
@@ -23,9 +16,13 @@ def test_options_in_order(recipe):
     assert [(option.path, option.part, option.evaluation) for option in data.options("base")] == [
         ("stages.base.data.parts.general.data", "general", False),
         ("stages.base.data.parts.domain.data", "domain", False),
-        ("stages.base.eval_data", "", True),
+        ("stages.base.eval_data.of.general", "general", True),
+        ("stages.base.eval_data.of.domain", "domain", True),
     ]
-    assert [option.part for option in data.options("sft")] == ["data", ""]
+    assert [(option.path, option.part) for option in data.options("sft")] == [
+        ("stages.sft.data", "data"),
+        ("stages.sft.eval_data", ""),
+    ]
 
 
 def test_one_stage(recipe):
@@ -34,13 +31,13 @@ def test_one_stage(recipe):
         RecipeData(recipe, [], stage="rmm")
 
 
-def test_a_trained_tokenizer_is_kept_where_training_looks_for_it(recipe, tmp_path):
+def test_a_trained_tokenizer_is_kept_where_training_looks_for_it(recipe, data_folder):
     data = RecipeData(recipe, ["run_dir=out"], stage=None)
-    assert data.tokenizer_folder.resolve() == tmp_path / "out" / "tokenizer"
-    before = (tmp_path / "out" / "tokenizer" / "tokenizer.json").stat().st_mtime_ns
+    assert data.tokenizer_folder.resolve() == data_folder / "out" / "tokenizer"
+    before = (data_folder / "out" / "tokenizer" / "tokenizer.json").stat().st_mtime_ns
     again = RecipeData(recipe, ["run_dir=out"], stage=None)
     assert again.tokenizer.fingerprint() == data.tokenizer.fingerprint()
-    assert (tmp_path / "out" / "tokenizer" / "tokenizer.json").stat().st_mtime_ns == before
+    assert (data_folder / "out" / "tokenizer" / "tokenizer.json").stat().st_mtime_ns == before
 
 
 def test_a_wrong_recipe(recipe):

@@ -5,6 +5,7 @@ import logging
 import numpy as np
 import pytest
 
+from llmstack.config.data import ConcatConfig
 from llmstack.config.load import load_recipe
 from llmstack.config.recipe import RecipeConfig
 from llmstack.config.stages import StageConfig
@@ -14,7 +15,7 @@ from llmstack.data.loader import Loader
 from llmstack.data.packed_rows import PackedRows
 from llmstack.data.recipe_tokenizer import build_tokenizer
 from llmstack.data.row_tables import Rows
-from llmstack.data.stage_data import describe, part_path, parts_of, rows_of_step, training_loader
+from llmstack.data.stage_data import describe, evaluation_parts_of, part_path, parts_of, rows_of_step, training_loader
 from llmstack.errors import UserError
 from tests.helpers.data_recipe import write_recipe
 
@@ -49,7 +50,8 @@ def test_each_kind_of_stage_has_its_rows(recipe, corpus):
 def test_packing_and_the_limit_of_untrained_conversations_are_the_stages(recipe, corpus):
     base, sft = recipe.stages["base"], recipe.stages["sft"]
     apart = base.model_copy(update={"packing": "none"})
-    assert len(corpus.rows(apart, base.eval_data)) == 9 > len(corpus.rows(base, base.eval_data))
+    domain = parts_of(base.data)["domain"]
+    assert len(corpus.rows(apart, domain)) == 9 > len(corpus.rows(base, domain))
     with pytest.raises(UserError, match="max_untrained_ratio"):
         corpus.rows(sft.model_copy(update={"seq_len": 4}), sft.data)
     documents = corpus.documents(sft.data, "chat")
@@ -77,6 +79,11 @@ def test_parts_and_their_paths(recipe):
     assert parts_of(sft.data) == {"data": sft.data}
     assert part_path("stages.base.data", base.data, "domain") == "stages.base.data.parts.domain.data"
     assert part_path("stages.sft.data", sft.data, "data") == "stages.sft.data"
+    assert evaluation_parts_of(base) == base.eval_data.of
+    assert evaluation_parts_of(sft) == {"": sft.eval_data}
+    rm = recipe.stages["rm"]
+    both = rm.model_copy(update={"eval_data": ConcatConfig(source="concat", of={"a": rm.data, "b": rm.data})})
+    assert evaluation_parts_of(both) == {"": both.eval_data}, "pairs are measured together"
 
 
 @pytest.mark.parametrize("name", ["base", "sft", "rm", "policy"])
