@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, get_origin
+from types import UnionType
+from typing import Any, NoReturn, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -34,7 +35,12 @@ class Strict(BaseModel):
     @classmethod
     def _is_tuple_field(cls, key: str) -> bool:
         field = cls.model_fields.get(key)
-        return field is not None and get_origin(field.annotation) is tuple
+        if field is None:
+            return False
+        kind = field.annotation
+        # a field that may be null has its tuple among the members of a union
+        members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+        return any(get_origin(member) is tuple for member in members)
 
 
 def reject(model: BaseModel, problems: dict[str, str]) -> None:

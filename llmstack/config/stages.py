@@ -50,6 +50,11 @@ class StageConfig(Strict):
         """
         return None
 
+    @property
+    def step_batches(self) -> int:
+        """Batches of the training data that one step reads."""
+        return self.accumulate
+
     kind: Annotated[str, NameIn(STAGES)]
     """Name in the stage registry."""
     init_from: LanguageModelRef | None = None
@@ -251,6 +256,11 @@ class PpoConfig(StageConfig):
     def longest_row(self) -> int:
         """The longest prompt with the longest answer."""
         return self.prompt_buckets[-1] + self.response_len
+
+    @property
+    def step_batches(self) -> int:
+        """One batch of prompts; its rollouts are cut into micro-batches later."""
+        return 1
 
     reward: AnyReward
     """What scores an answer."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import Self
 
-from llmstack.data.row_tables import Batch, EncodeReport, Rows, ranges
+from llmstack.data.documents import Documents
+from llmstack.data.row_tables import Batch, EncodeReport, Origin, Rows, ranges
 from llmstack.data.token_space import TokenSpace
 
 
@@ -66,6 +67,32 @@ class PreferenceRows(Rows):
         self._space.note_reads(len(length), len(place))
         return batch
 
+    @property
+    def documents(self) -> list[Documents]:
+        """The encoded answers the rows are made of, two documents a pair, of each data set."""
+        return self._space.parts
+
+    def origins(self, row: int) -> list[Origin]:
+        """Where a pair comes from, the chosen answer and the rejected one.
+
+        Args:
+            row: its number.
+        """
+        return [Origin(*self._space.origin(int(start))) for start in self._start[row]]
+
+    def answer_masks(self, row: int) -> list[np.ndarray]:
+        """Which tokens of a pair are the answer: of the chosen one and of the rejected one.
+
+        Args:
+            row: its number.
+
+        Returns:
+            Two int32 (T,) of 0 and 1, without padding.
+        """
+        places = [start + np.arange(length) for start, length in zip(self._start[row], self._length[row], strict=True)]
+        masks = [self._space.mask(place) for place in places]
+        return [np.ones(len(p), np.int32) if m is None else m for p, m in zip(places, masks, strict=True)]
+
     def groups(self, batch_rows: int) -> list[np.ndarray]:
         """Pairs by bucket (see :func:`bucket_groups`).
 
@@ -120,6 +147,7 @@ class PromptRows(Rows):
         buckets: allowed prompt lengths P, ascending.
         prompts: text of each prompt.
         answers: known answer of each prompt, or None.
+        wheres: where each prompt comes from; empty when nobody knows.
     """
 
     tokens: np.ndarray
@@ -128,6 +156,7 @@ class PromptRows(Rows):
     buckets: tuple[int, ...]
     prompts: tuple[str, ...]
     answers: tuple[str | None, ...]
+    wheres: tuple[str, ...] = ()
 
     def take(self, indices: np.ndarray) -> Batch:
         """A batch of prompts of one bucket.
@@ -142,6 +171,14 @@ class PromptRows(Rows):
         bucket = _bucket(self.buckets, int(lengths.max()))
         tokens = self.tokens[indices, -bucket:]
         return {"tokens": tokens, "lengths": lengths, "index": indices.astype(np.int32)}
+
+    def origins(self, row: int) -> list[Origin]:
+        """Where a prompt comes from.
+
+        Args:
+            row: its number.
+        """
+        return [Origin(self.wheres[row] if self.wheres else "", 0)]
 
     def groups(self, batch_rows: int) -> list[np.ndarray]:
         """Prompts by bucket (see :func:`bucket_groups`).
@@ -167,6 +204,7 @@ class PromptRows(Rows):
             parts[0].buckets,
             tuple(prompt for part in parts for prompt in part.prompts),
             tuple(answer for part in parts for answer in part.answers),
+            tuple(where for part in parts for where in part.wheres),
         )
 
     def blank(self, batch: Batch, padding: np.ndarray) -> None:

@@ -13,6 +13,7 @@ import tokenizers  # type: ignore[import-untyped]
 
 from llmstack.config.blend import BlendConfig
 from llmstack.config.data import SourceConfig
+from llmstack.config.stages import PpoConfig, PretrainConfig, RewardConfig, SftConfig, StageConfig
 from llmstack.data.bucket_rows import PreferenceRows, PromptRows
 from llmstack.data.cache import cached_folder
 from llmstack.data.documents import Documents, open_documents, write_documents
@@ -22,9 +23,10 @@ from llmstack.data.pack import Packing
 from llmstack.data.packed_rows import PackedRows
 from llmstack.data.parallel_encode import encode_records
 from llmstack.data.records import Record
+from llmstack.data.row_tables import Rows
 from llmstack.data.rows import chat_rows, pair_rows, prompt_rows, text_rows
 from llmstack.data.tokenizer import Tokenizer
-from llmstack.errors import DataError
+from llmstack.errors import DataError, UserError
 from llmstack.registry import SOURCES
 
 
@@ -61,6 +63,39 @@ class Corpus:
     tokenizer: Tokenizer
     seed: int
     workers: int | None = field(default=None)
+
+    def rows(self, stage: StageConfig, source: SourceConfig, *, evaluation: bool = False) -> Rows:
+        """Rows as a kind of stage reads them: the one place that knows which encoding and which options it uses.
+
+        Args:
+            stage: the stage's options.
+            source: its ``data``, one of the parts of that, or its ``eval_data``.
+            evaluation: the rows are for evaluation, for which a stage may take the first records only.
+
+        Raises:
+            UserError: the options are none of a built-in kind or a subclass of one.
+            DataError: the data does not fit the stage.
+        """
+        match stage:
+            case PretrainConfig():
+                return self.text(source, stage.seq_len, packing=stage.packing)
+            case SftConfig():
+                ratio = stage.max_untrained_ratio
+                return self.chat(source, stage.seq_len, max_untrained_ratio=ratio, packing=stage.packing)
+            case RewardConfig():
+                return self.pairs(
+                    source,
+                    stage.seq_len,
+                    max_dropped_ratio=stage.max_dropped_ratio,
+                    buckets=stage.length_buckets,
+                )
+            case PpoConfig():
+                at_most = stage.eval_prompts if evaluation else None
+                return self.prompts(source, stage.prompt_buckets, at_most=at_most)
+        raise UserError(
+            f"stage kind {stage.kind}: expected options derived from those of pretrain, sft, reward or ppo, whose "
+            f"encoding is known, got {type(stage).__name__}. Override the stage's `rows`, or derive its options."
+        )
 
     def text(self, source: SourceConfig, seq_len: int, *, packing: Packing = "best_fit") -> PackedRows:
         """Rows of plain documents (see :func:`llmstack.data.rows.text_rows`).
@@ -145,13 +180,17 @@ class Corpus:
         if kind == "text" and hasattr(made, "mapped"):
             documents: Documents = made.mapped(self.tokenizer)
             return documents
+        encoded = False
 
         def build(folder: Path) -> None:
+            nonlocal encoded
+            encoded = True
             label = f"encoding {source.source}"
             chunks = encode_records(self.records(source), kind, self.tokenizer, workers=self.workers, show=label)
             write_documents(folder, chunks, self.tokenizer.vocab_size)
 
         documents = open_documents(cached_folder("documents", self._key(source, kind), build))
+        documents.encoded_now = encoded
         if not documents.losses.records:
             raise DataError("data: expected at least one record, got an empty data set. Check the source's options.")
         return documents

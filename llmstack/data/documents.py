@@ -109,7 +109,14 @@ class Documents:
         margins: float32 (M / 2,) of preference pairs; else empty.
         losses: records read and left out.
         files: mapped files behind the arrays.
+
+    Attributes:
+        folder: where the files are; None in memory.
+        encoded_now: they were encoded for this object, not found.
     """
+
+    folder: Path | None = None
+    encoded_now = False
 
     def __init__(
         self,
@@ -143,6 +150,11 @@ class Documents:
             document: its number.
         """
         return self.wheres[document] if len(self.wheres) else f"document {document}"
+
+    @property
+    def file_bytes(self) -> int:
+        """Size of all their files; 0 in memory."""
+        return 0 if self.folder is None else sum(path.stat().st_size for path in self.folder.iterdir())
 
     def release(self) -> None:
         """Give the memory of mapped files back to the system."""
@@ -225,7 +237,7 @@ def open_documents(folder: Path) -> Documents:
         DataError: a file is damaged.
     """
     tokens, masks, wheres = (IndexedTokens(folder / name) for name in ("tokens", "mask", "where"))
-    return Documents(
+    documents = Documents(
         tokens.tokens.view(np.ndarray),
         tokens.offsets,
         mask=masks.tokens.view(np.ndarray) if masks.num_tokens else None,
@@ -234,3 +246,5 @@ def open_documents(folder: Path) -> Documents:
         losses=Losses(**json.loads((folder / "losses.json").read_text(encoding=_ENCODING))),
         files=(tokens, masks),
     )
+    documents.folder = folder
+    return documents

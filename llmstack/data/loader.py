@@ -71,6 +71,11 @@ class Loader:
         return self._all
 
     @property
+    def order(self) -> Order:
+        """The order of the rows; taking from it moves the loader."""
+        return self._order
+
+    @property
     def num_tokens(self) -> int:
         """Real tokens of one epoch."""
         return self._all.num_tokens

@@ -101,7 +101,7 @@ class PacedOrder:
         shuffle: False reads the rows in order.
     """
 
-    part_names = ("data",)
+    part_names: tuple[str, ...] = ("data",)
 
     def __init__(self, groups: Sequence[np.ndarray], *, seed: int, shuffle: bool = True) -> None:
         self._seed = seed
@@ -204,6 +204,11 @@ class BlendedOrder:
             ]
         )
         self._cursor = 0
+
+    @property
+    def plan(self) -> BlendPlan:
+        """Which part each row comes from."""
+        return self._plan
 
     def take(self, count: int) -> np.ndarray:
         """The next rows.

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from typing_extensions import Self
 
+from llmstack.data.documents import Documents
 from llmstack.data.pack import Packed, Pieces
-from llmstack.data.row_tables import Batch, EncodeReport, Rows, ranges
+from llmstack.data.row_tables import Batch, EncodeReport, Origin, Rows, ranges
 from llmstack.data.token_space import TokenSpace
 
 
@@ -72,6 +73,20 @@ class PackedRows(Rows):
             batch[name].reshape(-1)[place] = values
         self._space.note_reads(len(piece), len(source))
         return batch
+
+    @property
+    def documents(self) -> list[Documents]:
+        """The encoded documents the rows are made of, of each data set."""
+        return self._space.parts
+
+    def origins(self, row: int) -> list[Origin]:
+        """Where each segment of a row comes from.
+
+        Args:
+            row: its number.
+        """
+        first, last = self._packed.bounds[row : row + 2]
+        return [Origin(*self._space.origin(int(start))) for start in self._packed.pieces.start[first:last]]
 
     def _empty(self, rows: int) -> Batch:
         shape = (rows, self.seq_len)

@@ -55,6 +55,19 @@ class EncodeReport:
         return cls(records, kept, cut, dropped, examples, padding_ratio)
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where a stretch of a row comes from.
+
+    Attributes:
+        where: the record, as ``file:line``.
+        skipped: tokens of the record's document in front of the stretch.
+    """
+
+    where: str
+    skipped: int
+
+
 class Rows(ABC):
     """Encoded samples, of which batches are made.
 
@@ -92,6 +105,14 @@ class Rows(ABC):
 
         Args:
             parts: at least one.
+        """
+
+    @abstractmethod
+    def origins(self, row: int) -> list[Origin]:
+        """Where the tokens of a row come from, a place for each segment.
+
+        Args:
+            row: its number.
         """
 
     def groups(self, batch_rows: int) -> list[np.ndarray]:

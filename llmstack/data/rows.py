@@ -128,7 +128,7 @@ def pair_rows(
     """
     pairs = (-1, 2)
     start, length = documents.bounds[:-1].reshape(pairs), documents.lengths.reshape(pairs)
-    answer = _answer_lengths(documents).reshape(pairs)
+    answer = answer_lengths(documents).reshape(pairs)
     prompt = length - answer
     room = seq_len - answer.max(axis=1, initial=0)
     losses = Losses(documents.losses.records, dict(documents.losses.counts), dict(documents.losses.examples))
@@ -164,8 +164,15 @@ def _refuse_dropped(losses: Losses, kept: int, max_dropped_ratio: float, seq_len
     )
 
 
-def _answer_lengths(documents: Documents) -> np.ndarray:
-    """Tokens of the answer at the end of each document, int64 (M,)."""
+def answer_lengths(documents: Documents) -> np.ndarray:
+    """Tokens of the answer at the end of each document.
+
+    Args:
+        documents: encoded as ``pairs``.
+
+    Returns:
+        int64 (M,).
+    """
     if documents.mask is None or not len(documents):
         return np.zeros(len(documents), np.int64)
     return np.add.reduceat(documents.mask, documents.bounds[:-1], dtype=np.int64)
@@ -207,6 +214,7 @@ def prompt_rows(records: Sequence[Record], tokenizer: Tokenizer, buckets: Sequen
         buckets=tuple(buckets),
         prompts=tuple(record.prompt_text for record in asked),
         answers=tuple(r.answer if isinstance(r, PromptRecord) else r.response for r in asked),
+        wheres=tuple(wheres),
     )
 
 

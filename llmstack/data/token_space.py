@@ -67,6 +67,21 @@ class TokenSpace:
             found[mine] = arrays[part].take(local, mode="clip")
         return found
 
+    def origin(self, place: int) -> tuple[str, int]:
+        """The document a token belongs to.
+
+        Args:
+            place: the token's.
+
+        Returns:
+            Where the document comes from, and how many of its tokens lie in front of this one.
+        """
+        part = int(np.searchsorted(self.starts, place, side="right")) - 1
+        local = place - int(self.starts[part])
+        bounds = self._parts[part].bounds
+        document = int(np.searchsorted(bounds, local, side="right")) - 1
+        return self._parts[part].where(document), local - int(bounds[document])
+
     def note_reads(self, runs: int, tokens: int) -> None:
         """Count what was read, and give the memory of mapped files back once it is much.
 

@@ -24,3 +24,16 @@ def rng(seed: int, *names: str | int) -> np.random.Generator:
     """
     digest = hashlib.sha256(json.dumps([int(seed), *names]).encode()).digest()
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(int.from_bytes(digest, "big"))))
+
+
+def derived_seed(seed: int, *names: str | int) -> int:
+    """Gives the integer seed that belongs to a seed and a path of names, for what takes no generator.
+
+    Args:
+        seed: the recipe's seed.
+        names: who draws and what for, e.g. ``derived_seed(seed, stage, "order")``.
+
+    Returns:
+        At least 0 and below 2^31.
+    """
+    return int(rng(seed, *names).integers(2**31))

@@ -10,15 +10,14 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from llmstack.config.blend import BlendConfig
 from llmstack.config.data import SourceConfig
 from llmstack.config.model import ModelConfig
 from llmstack.config.stages import StageConfig
 from llmstack.data.corpus import Corpus
 from llmstack.data.loader import Loader
-from llmstack.data.orders import BlendedOrder
 from llmstack.data.records import Record
 from llmstack.data.row_tables import Rows
+from llmstack.data.stage_data import describe, part_path, parts_of, training_loader
 from llmstack.data.tokenizer import Tokenizer
 from llmstack.engine.protocol import StageState, StepReport
 from llmstack.errors import UserError
@@ -28,8 +27,7 @@ from llmstack.models.checkpoint_io import build_causal, build_scalar, load_weigh
 from llmstack.models.hf_config import folder_kind, read_config
 from llmstack.models.providers import provided
 from llmstack.models.scalar_model import ScalarModel
-from llmstack.runtime.logging import get_logger
-from llmstack.runtime.seeds import rng
+from llmstack.runtime.seeds import derived_seed, rng
 
 TrainedModel = TypeVar("TrainedModel", CausalLM, ScalarModel)
 
@@ -71,7 +69,7 @@ class StageContext:
         Args:
             names: the purpose.
         """
-        return int(self.generator(*names).integers(2**31))
+        return derived_seed(self.seed, self.name, *names)
 
 
 class Stage(ABC):
@@ -142,7 +140,7 @@ class Stage(ABC):
     @property
     def total_steps(self) -> int:
         """Steps of the whole budget."""
-        return self.loader.steps(self.config.budget, self.config.accumulate)
+        return self.loader.steps(self.config.budget, self.config.step_batches)
 
     def samples(self) -> list[dict[str, Any]]:
         """What the model wrote at the last evaluation, for ``samples.jsonl``."""
@@ -186,19 +184,11 @@ class Stage(ABC):
         Args:
             encode: makes rows of a data option.
         """
-        seed, data = self.context.derived_seed("order"), self.config.data
-        path = f"stages.{self.context.name}.data"
-        if not isinstance(data, BlendConfig):
-            rows = encode(data)
-            describe(path, rows)
-            return Loader(rows, batch_rows=self.config.batch_rows, seed=seed)
-        parts = {name: encode(part.data) for name, part in data.parts.items()}
+        path, data = f"stages.{self.context.name}.data", self.config.data
+        parts = {name: encode(source) for name, source in parts_of(data).items()}
         for name, rows in parts.items():
-            describe(f"{path}.parts.{name}", rows)
-        tables = list(parts.values())
-        sizes, tokens = [len(rows) for rows in tables], [rows.num_tokens for rows in tables]
-        order = BlendedOrder(data, sizes, tokens, seed=seed, path=path)
-        return Loader(type(tables[0]).join(tables), batch_rows=self.config.batch_rows, order=order)
+            describe(part_path(path, data, name), rows)
+        return training_loader(self.config, parts, seed=self.context.derived_seed("order"), path=path)
 
     def language_model(self, source: str | None, purpose: str) -> CausalLM:
         """A language model from an earlier stage or folder, or with random weights.
@@ -265,20 +255,3 @@ class Stage(ABC):
                 f"got {config.vocab_size} in {folder}. Use the tokenizer the model was trained with."
             )
         return config
-
-
-def describe(path: str, rows: Rows) -> None:
-    """Say in the log what became of a data option.
-
-    Args:
-        path: its dotted path.
-        rows: its rows.
-    """
-    report = rows.report
-    dropped = "".join(f", {count} left out ({reason}, the first is {report.examples[reason] or 'unnamed'})"
-                      for reason, count in report.dropped.items())  # fmt: skip
-    get_logger("data").info(
-        "%s: %d of %d records, %d tokens in %d rows, %.1f %% of their places filled, %d cut%s",
-        path, report.kept, report.records, rows.num_tokens, len(rows), 100.0 * (1.0 - report.padding_ratio), report.cut,
-        dropped,
-    )  # fmt: skip

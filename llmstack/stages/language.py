@@ -9,11 +9,12 @@ from typing import Any, cast
 import numpy as np
 from mindspore import Tensor
 
-from llmstack.config.data import ConcatConfig, SourceConfig
+from llmstack.config.data import SourceConfig
 from llmstack.config.stages import RowStageConfig
 from llmstack.data.loader import EvalBatches
 from llmstack.data.packed_rows import PackedRows
 from llmstack.data.row_tables import Batch
+from llmstack.data.stage_data import evaluation_parts_of
 from llmstack.engine.protocol import StepReport
 from llmstack.generation.pool import GeneratorPool
 from llmstack.runtime.logging import get_logger
@@ -69,8 +70,7 @@ class LanguageStage(SingleModelStage):
         config = self.config
         self.loader = self.make_loader(self.rows)
         self.inputs = TargetInputs(cast(PackedRows, self.loader.rows), batch_rows=config.batch_rows)
-        sources = config.eval_data.of if isinstance(config.eval_data, ConcatConfig) else {"": config.eval_data}
-        parts = {name: self.rows(source) for name, source in sources.items()}
+        parts = {name: self.rows(source) for name, source in evaluation_parts_of(config).items()}
         # one number of targets for all parts, so that they share a graph
         self.eval_inputs = TargetInputs(PackedRows.join(list(parts.values())), batch_rows=config.batch_rows)
         self.eval_batches = {
@@ -125,7 +125,7 @@ class LanguageStage(SingleModelStage):
         Args:
             index: number of the step, from 1.
         """
-        batches = [self.weigh(self.loader.next()) for _ in range(self.config.accumulate)]
+        batches = [self.weigh(self.loader.next()) for _ in range(self.config.step_batches)]
         drawn = self.loader.drain()
         count = sum(float(batch["loss_mask"].sum()) for batch in batches)
         report = self.learner.update(count, [self.inputs(batch) for batch in batches], self.total_steps)

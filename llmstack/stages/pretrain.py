@@ -27,7 +27,7 @@ class PretrainStage(LanguageStage):
         Args:
             source: a data option whose records are texts.
         """
-        return self.context.corpus.text(source, self.config.seq_len, packing=self.config.packing)
+        return cast(PackedRows, self.context.corpus.rows(self.config, source))
 
     def sample_prompts(self, count: int) -> list[list[int]]:
         """The beginnings of evaluation documents, to be continued.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from mindspore import Tensor
@@ -43,12 +43,7 @@ class RewardStage(SingleModelStage):
         Args:
             source: a data option whose records are preferences.
         """
-        return self.context.corpus.pairs(
-            source,
-            self.config.seq_len,
-            max_dropped_ratio=self.config.max_dropped_ratio,
-            buckets=self.config.length_buckets,
-        )
+        return cast(PreferenceRows, self.context.corpus.rows(self.config, source))
 
     def build_loss(self) -> None:
         """Pairwise loss, its optimizer and the Cell that scores."""
@@ -68,7 +63,7 @@ class RewardStage(SingleModelStage):
         Args:
             index: number of the step, from 1.
         """
-        batches = [self.loader.next() for _ in range(self.config.accumulate)]
+        batches = [self.loader.next() for _ in range(self.config.step_batches)]
         drawn = self.loader.drain()
         count = float(sum(len(batch["margin"]) for batch in batches))
         inputs = [{name: batch[name] for name in _INPUTS} for batch in batches]

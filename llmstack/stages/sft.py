@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from llmstack.config.data import SourceConfig
 from llmstack.config.stages import SftConfig
@@ -24,12 +24,7 @@ class SftStage(LanguageStage):
         Args:
             source: a data option whose records are prompts with responses, or messages.
         """
-        return self.context.corpus.chat(
-            source,
-            self.config.seq_len,
-            max_untrained_ratio=self.config.max_untrained_ratio,
-            packing=self.config.packing,
-        )
+        return cast(PackedRows, self.context.corpus.rows(self.config, source))
 
     def sample_prompts(self, count: int) -> list[list[int]]:
         """Evaluation conversations up to the opening of their first answer.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,8 +13,19 @@ import time
 
 import pytest
 
+from llmstack.cli.main import main
 from llmstack.errors import Interrupted
-from tests.integration.tiny_run import ROOT, STAGES, command, environment, metrics, summary, train, wait_for_steps
+from tests.integration.tiny_run import (
+    ROOT,
+    STAGES,
+    command,
+    environment,
+    metrics,
+    overrides,
+    summary,
+    train,
+    wait_for_steps,
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +55,18 @@ def test_the_log_starts_on_the_reference(straight):
     first = next(line for line in metrics(straight, "policy") if "train/kl_policy_ref" in line)
     assert abs(first["train/kl_policy_ref"]) < 1e-6
     assert first["train/sampler_mismatch"] < 1e-4
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_rows_of_a_step_can_be_shown(straight, capsys, stage):
+    lines = (straight / stage / "rows.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == summary(straight)["stages"][stage]["steps"]
+    for line in (lines[0], lines[-1]):
+        read = json.loads(line)
+        argv = ["data", "show", "quickstart", *overrides(straight), "--stage", stage, "--step", str(read["step"])]
+        assert main(argv) == 0
+        shown = re.findall(r"^=== row (\S+):(\d+) of", capsys.readouterr().out, flags=re.MULTILINE)
+        assert shown == [(part, str(row)) for part, rows in read["rows"].items() for row in rows]
 
 
 def test_the_same_command_again_trains_nothing(straight):

@@ -61,9 +61,9 @@ class PpoStage(Stage):
     def build_loader(self) -> None:
         """Prompts to train on, and prompts to be judged on."""
         config, corpus = self.config, self.context.corpus
-        self.loader = self.make_loader(lambda source: corpus.prompts(source, config.prompt_buckets))
+        self.loader = self.make_loader(lambda source: corpus.rows(config, source))
         self.prompts = cast(PromptRows, self.loader.rows)
-        self.eval_prompts = corpus.prompts(config.eval_data, config.prompt_buckets, at_most=config.eval_prompts)
+        self.eval_prompts = cast(PromptRows, corpus.rows(config, config.eval_data, evaluation=True))
         self.eval_batches = EvalBatches(self.eval_prompts, batch_rows=self.config.batch_rows)
 
     def build_loss(self) -> None:
@@ -94,11 +94,6 @@ class PpoStage(Stage):
         self.kl = kl_controller(config.kl)
         self.sampler = GeneratorPool(self.policy, eos_ids=self.context.tokenizer.eos_ids)
         self._samples: list[dict[str, Any]] = []
-
-    @property
-    def total_steps(self) -> int:
-        """Iterations of the whole budget."""
-        return self.loader.steps(self.config.budget)
 
     def step(self, index: int) -> StepReport:
         """One iteration.

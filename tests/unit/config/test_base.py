@@ -10,6 +10,7 @@ class Sample(Strict):
     count: int = 1
     """How many."""
     pair: tuple[int, int] = (1, 2)
+    triple: tuple[int, ...] | None = None
     names: list[str] = []
 
     @model_validator(mode="after")
@@ -34,8 +35,9 @@ def test_unknown_keys_are_refused():
 
 
 def test_a_list_fills_a_tuple_and_stays_a_list_elsewhere():
-    sample = Sample.model_validate({"pair": [3, 4], "names": ["a"]})
-    assert (sample.pair, sample.names) == ((3, 4), ["a"])
+    sample = Sample.model_validate({"pair": [3, 4], "triple": [5, 6, 7], "names": ["a"]})
+    assert (sample.pair, sample.triple, sample.names) == ((3, 4), (5, 6, 7), ["a"])
+    assert Sample.model_validate({"triple": None}).triple is None
 
 
 def test_it_cannot_be_changed():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from llmstack.runtime.seeds import rng
+from llmstack.runtime.seeds import derived_seed, rng
 
 
 def test_same_path_same_numbers():
@@ -20,3 +20,8 @@ def test_every_part_of_the_path_counts():
 def test_numbers_never_change_between_releases():
     # a change here makes every seeded run of every user come out differently
     assert rng(1, "data", 0).integers(0, 2**32, 3).tolist() == [3040536712, 3318444070, 3586129973]
+
+
+def test_an_integer_seed_is_the_first_number_of_its_generator():
+    assert derived_seed(1, "base", "order") == int(rng(1, "base", "order").integers(2**31))
+    assert derived_seed(1, "base", "order") != derived_seed(1, "sft", "order")
