@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import islice
 from typing import ClassVar, cast
 
 from llmstack.config.data import SourceConfig
 from llmstack.config.stages import PretrainConfig
 from llmstack.data.packed_rows import PackedRows
-from llmstack.data.records import TextRecord
+from llmstack.data.records import TextRecord, TokensRecord, require
 from llmstack.stages.language import LanguageStage
 
 _PROMPT_TOKENS = 12
@@ -35,6 +34,13 @@ class PretrainStage(LanguageStage):
         Args:
             count: how many.
         """
-        records = islice(self.context.corpus.records(self.config.eval_data), 4 * count)
-        encoded = self.context.tokenizer.encode_batch([record.text for record in cast(Iterable[TextRecord], records)])
+        if not count:
+            return []
+        records = require(
+            islice(self.context.corpus.records(self.config.eval_data), 4 * count),
+            (TextRecord, TokensRecord),
+            used_for="samples",
+        )
+        texts = iter(self.context.tokenizer.encode_batch([r.text for r in records if isinstance(r, TextRecord)]))
+        encoded = [r.ids.tolist() if isinstance(r, TokensRecord) else next(texts) for r in records]
         return [ids[:_PROMPT_TOKENS] for ids in encoded if len(ids) > _PROMPT_TOKENS][:count] or encoded[:count]
