@@ -13,7 +13,7 @@ LEVELS = [
     {"runtime", "nn", "losses", "rl"},
     {"data", "models", "optim", "generation", "integrations.mindformers"},
     {"engine"},
-    {"stages", "evaluation"},
+    {"stages", "evaluation", "annotation"},
     {"integrations.lm_eval"},
     {"testing"},
     {"cli"},
@@ -28,6 +28,7 @@ SAME_LEVEL = {
     "generation": {"models"},
     "integrations.mindformers": {"models", "optim"},
     "evaluation": {"stages"},
+    "annotation": {"evaluation"},
 }
 """Which packages of its own level a package may import."""
 DATA_MAY_IMPORT = {"errors", "registry", "config", "rl"}
