@@ -138,10 +138,11 @@ class AutomaticAnnotator(ABC, Generic[C]):
         keys = [key_of(*self.source, body, request.sample) for body, request in zip(bodies, requests, strict=True)]
         found = self.setting.cache.find(keys)
         missing = {key: index for index, key in reversed(list(enumerate(keys))) if key not in found}
+        for reply in found.values():
+            self.usage.add(reply, is_new=False)
         fresh = {} if kept_only or not missing else self._ask(requests, bodies, keys, sorted(missing.values()))
-        for replies, is_new in ((found, False), (fresh, True)):
-            for reply in replies.values():
-                self.usage.add(reply, is_new=is_new)
+        for reply in fresh.values():
+            self.usage.add(reply, is_new=True)
         found |= fresh
         return [found.get(key) for key in keys]
 

@@ -149,4 +149,9 @@ def reply_in(answer: Mapping[str, Any]) -> Reply:
     ]
     tokens = [count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None
               for count in counts]  # fmt: skip
-    return Reply(text or "", problem, *tokens)
+    return Reply(_whole(text or ""), problem, *tokens)
+
+
+def _whole(text: str) -> str:
+    """The text with U+FFFD for halves of characters, which an answer cut off inside an emoji may end with."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

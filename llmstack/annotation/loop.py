@@ -80,8 +80,9 @@ def annotate(config: AnnotateConfig, *, resolved: Mapping[str, Any], timing: Tim
             write_rows(out / RECORDS_FILE, merged.records)
             queue.write(now.queued, merged.queue)
         report = _report(config, resolved, now, merged, asked)
-        write_json(out / REPORT_FILE, report)
-        write_text(out / PAGE_FILE, markdown(report))
+        with locked(out):
+            write_json(out / REPORT_FILE, report)
+            write_text(out / PAGE_FILE, markdown(report))
     return report
 
 

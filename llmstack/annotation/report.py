@@ -50,7 +50,7 @@ def summary(report: Report) -> str:
     lines.append(("queue", f"{report['queue']['total']} in {report['files']['queue']}{_listed(why)}"))
     lines += [("agreement", _agreement(row)) for row in report["agreement"]]
     for row in (report["perplexity"] or {}).get("sources", ()):
-        lines.append(("perplexity", f"{number(row['perplexity'])} of {row['labels']} {row['source']} labels"))
+        lines.append(("perplexity", f"{number(row['perplexity'])} of {_many(row['labels'], row['source'] + ' label')}"))
     lines.append(("report", report["files"]["report"]))
     width = max(len(name) for name, _ in lines) + 2
     text = "".join(f"{name:<{width}}{about}\n" for name, about in lines)
@@ -70,7 +70,7 @@ def markdown(report: Report) -> str:
         "## Records\n",
         _table(("label source", "records"), counts.items()),
         "## Queue\n",
-        f"{queue['total']} items wait for people; {report['discarded']} were thrown out by them.\n",
+        f"Items that wait for people: {queue['total']}; thrown out by them: {report['discarded']}.\n",
         _table(("reason", "items"), queue["why"].items()),
         "## Automatic annotators\n",
         _annotators(report["annotators"]),
@@ -110,13 +110,14 @@ def number(value: float | None) -> str:
 
 
 def _items(report: Report) -> str:
-    left = [(report["duplicates"], "duplicates"), (report["equal_answers"], "pairs of equal answers")]
-    parts = [f"{count} {what} left out" for count, what in left if count]
-    return f"{report['items']} items{_listed(parts)}"
+    parts = [f"{_many(report['duplicates'], 'duplicate')} left out"] if report["duplicates"] else []
+    if report["equal_answers"]:
+        parts.append(f"{report['equal_answers']} with equal answers left out")
+    return f"{_many(report['items'], 'item')}{_listed(parts)}"
 
 
 def _annotator(row: Mapping[str, Any]) -> str:
-    parts = [f"{row['new']} requests, {row['kept']} answers kept from before"]
+    parts = [_many(row["new"], "request"), f"{_many(row['kept'], 'answer')} kept from before"]
     if row["again"]:
         parts.append(f"{row['again']} asked again")
     if row["unreadable"]:
@@ -131,19 +132,23 @@ def _annotator(row: Mapping[str, Any]) -> str:
 
 def _people(row: Mapping[str, Any]) -> str:
     extra = f", {row['not_in_data']} of them for items that are not in the data" if row["not_in_data"] else ""
-    waiting = f", {row['open']} rows without one" if row["open"] else ""
-    return f"{row['labels']} labels{extra}{waiting}"
+    waiting = f", {_many(row['open'], 'row')} without one" if row["open"] else ""
+    return f"{_many(row['labels'], 'label')}{extra}{waiting}"
 
 
 def _agreement(row: Mapping[str, Any]) -> str:
     return (
         f"{row['first']} and {row['second']}: kappa {number(row['kappa'])}, {number(row['raw'])} equal, "
-        f"on {row['items']} items"
+        f"on {_many(row['items'], 'item')}"
     )
 
 
 def _listed(parts: Sequence[str]) -> str:
     return f": {', '.join(parts)}" if parts else ""
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _annotators(rows: Mapping[str, Mapping[str, Any]]) -> str:
@@ -157,7 +162,7 @@ def _annotators(rows: Mapping[str, Mapping[str, Any]]) -> str:
     table = _table((*head, "cost of this run", "cost in all", "flips", "first place"), shown)
     untold = sum(row["untold"] for row in rows.values())
     return table + (
-        f"\n{untold} answers came without their number of tokens: they are not in the cost.\n" if untold else ""
+        f"\nAnswers without their number of tokens, which are not in the cost: {untold}.\n" if untold else ""
     )
 
 

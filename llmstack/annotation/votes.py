@@ -115,7 +115,7 @@ def decide(votes: Mapping[str, Sequence[Vote]], rules: Rules) -> Decision:
     ]
     why = _complaints(votes, rules)
     if not ballots:
-        return Decision(None, 0.0, (), (*why, ("no_label", "no automatic label")), ())
+        return Decision(None, 0.0, (), tuple(why or [("no_label", "no automatic label")]), ())
     groups = _groups(ballots, rules.same)
     best = max(groups, key=lambda group: group.score)
     if rules.has_ties and sum(group.score == best.score for group in groups) > 1:

@@ -75,6 +75,13 @@ def test_a_server_that_refuses_everything_ends_it(make, server):
     assert len(server.seen) <= 4
 
 
+def test_a_server_that_has_answered_before_may_refuse_the_rest(make, server):
+    make().answers(requests("a"))
+    server.faults += [status(400)] * 5
+    replies = make().answers(requests("a", *"bcdef"))
+    assert [bool(reply.problem) for reply in replies] == [False, True, True, True, True, True]
+
+
 def test_few_requests_that_are_all_refused_are_their_own_fault(make, server):
     server.faults += [status(413)] * 2
     assert all(reply.problem for reply in make().answers(requests("a", "b")))
@@ -101,6 +108,8 @@ def test_a_server_that_speaks_something_else_is_told(make, server):
         (completion(None, finish="tool_calls"), Reply("", "no text (finish_reason tool_calls)", 10, 3)),
         (completion("", finish="content_filter"), Reply("", "held back by the server's content filter", 10, 3)),
         (completion("x") | {"usage": None}, Reply("x")),
+        (completion("a\ud83d") | {"usage": None}, Reply("a\ufffd")),
+        (completion("a\U0001f600\u2028") | {"usage": None}, Reply("a\U0001f600\u2028")),
         (completion("x", prompt_tokens=-1, completion_tokens="3"), Reply("x")),
         ({"choices": [{"message": {"content": "x"}}]}, Reply("x")),
     ],

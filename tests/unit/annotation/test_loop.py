@@ -31,11 +31,8 @@ def test_rounds_until_the_queue_is_empty(job, server):
         ("a fine day", "good"), ("a foul night", "bad"), ("fine food", "good"), ("foul play", "bad")]  # fmt: skip
     (waiting,) = job.queue
     assert (waiting["prompt"], waiting["label"], waiting["candidates"]) == ("so so", "", [])
-    assert waiting["why"] == [
-        "judge: expected one of good, bad on the last line, got 'I cannot tell.'",
-        "no automatic label",
-    ]
-    assert report["queue"]["why"] == {"unreadable": 1, "no_label": 1}
+    assert waiting["why"] == ["judge: expected one of good, bad on the last line, got 'I cannot tell.'"]
+    assert report["queue"]["why"] == {"unreadable": 1}
     assert len(server.seen) == 5 + 1  # one is asked again
 
     job.fill(lambda row: "bad")
@@ -205,7 +202,7 @@ def test_preferences_are_asked_in_both_orders(here):
         assert len(server.seen) == 6
     assert [(r["prompt"], r["chosen"], r["rejected"]) for r in job.records] == [("sum?", "four", "five")]
     assert records_of(job.out / "records.jsonl", "preference") == [PreferenceRecord("sum?", "four", "five")]
-    assert report["queue"]["why"] == {"flip": 2, "no_label": 2}
+    assert report["queue"]["why"] == {"flip": 2}
     assert job.queue[0]["why"][0] == "judge prefers a place: the answer shown first"
     judge = report["annotators"]["judge"]
     assert (judge["pairs"], judge["flips"], judge["first_place_ratio"]) == (3, 2, 5 / 6)

@@ -52,14 +52,15 @@ def test_a_summary(report):
         "items      9 items: 2 duplicates left out\n"
         "judge      2 requests, 3 answers kept from before, 1 asked again, 2 unreadable, 3 of 4 pairs flipped, "
         "2,000 + 40 tokens, cost 0.0034 (in all 0.0082)\n"
-        "ann        4 labels, 2 of them for items that are not in the data, 1 rows without one\n"
+        "ann        4 labels, 2 of them for items that are not in the data, 1 row without one\n"
         "records    6 in o/records.jsonl: 1 human, 5 automatic\n"
         "queue      2 in o/queue.jsonl: 2 tie, 1 flip\n"
         "agreement  judge and ann: kappa -, 0.75 equal, on 4 items\n"
         "report     o/report.md\n"
         "Fill in `label` in the queue, then run this again.\n"
     )
-    report["queue"] = {"total": 0, "why": {}}
+    report |= {"queue": {"total": 0, "why": {}}, "items": 1, "duplicates": 1, "equal_answers": 3}
+    assert summary(report).startswith("items      1 item: 1 duplicate left out, 3 with equal answers left out\n")
     assert "Fill in" not in summary(report)
 
 
@@ -68,7 +69,7 @@ def test_a_page(report):
     assert "| human | 1 |\n| automatic | 5 |" in page
     assert "| tie | 2 |" in page
     assert "| judge | endpoint | 2 | 3 | 1 | 2 | 5,000 | 70 | 0.0034 | 0.0082 | 3/4 | 0.75 |" in page
-    assert "1 answers came without their number of tokens" in page
+    assert "without their number of tokens, which are not in the cost: 1." in page
     assert "| ann | 4 | 1 | 2 |" in page
     assert "| judge \\ ann | a\\|b | c |\n| --- | --- | --- |\n| a\\|b | 3 | 0 |\n| c | 1 | 0 |" in page
     assert "Perplexity" not in page

@@ -35,7 +35,7 @@ def test_a_round_is_told(job, server, capsys):
         "items    5 items\n"
         "judge    6 requests, 0 answers kept from before, 1 asked again, 1 unreadable, 60 + 18 tokens\n"
         "records  4 in made/records.jsonl: 4 automatic\n"
-        "queue    1 in made/queue.jsonl: 1 unreadable, 1 no_label\n"
+        "queue    1 in made/queue.jsonl: 1 unreadable\n"
         "report   made/report.md\n"
         "Fill in `label` in the queue, then run this again.\n"
     )
@@ -113,7 +113,7 @@ def test_a_model_of_this_machine_labels_and_compares(job, tmp_path, capsys):
     }
     assert command(job) == 0
     out = capsys.readouterr().out
-    assert "local       3 requests" in out and "of 1 human labels" in out
+    assert "local       3 requests" in out and "of 1 human label\n" in out
     rows = {row["prompt"]: row for row in read_rows("made/records.jsonl")}
     assert (rows["red"]["response"], rows["red"]["label_source"]) == ("black", "human")
     assert command(job) == 0
