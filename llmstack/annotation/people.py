@@ -71,8 +71,7 @@ class HumanLabels:
         Raises:
             DataError: a row that is none, a label that is not allowed, or one item with two labels.
         """
-        rows = list(json_rows(self._config.path, self._config.fields))
-        return collect(rows, self._task, self._labels)
+        return collect(_rows(self._config.path, self._config.fields), self._task, self._labels)
 
 
 def read_rows(path: Path) -> list[JsonRow]:
@@ -86,7 +85,11 @@ def read_rows(path: Path) -> list[JsonRow]:
     """
     if not path.exists() or not read_text(path).strip():
         return []
-    return list(json_rows(str(path), {}))
+    return _rows(str(path), {})
+
+
+def _rows(pattern: str, fields: Mapping[str, str]) -> list[JsonRow]:
+    return list(json_rows(pattern, fields))
 
 
 def collect(rows: Sequence[JsonRow], task: Task, labels: Sequence[str]) -> tuple[dict[str, HumanLabel], int]:

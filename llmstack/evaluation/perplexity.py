@@ -12,7 +12,6 @@ import numpy as np
 from llmstack.data.files import read_text, resolve_files
 from llmstack.data.jsonl import json_rows
 from llmstack.data.records import ResponseRecord, TextRecord
-from llmstack.data.rows import prompt_and_answer
 from llmstack.data.sources import blocks
 from llmstack.errors import DataError, UserError
 from llmstack.evaluation.choice import continuation
@@ -173,8 +172,9 @@ def _answer_targets(loaded: Loaded[CausalLM], samples: Sequence[ResponseRecord])
     control = tokenizer.control_tokens
     usable = [s for s in samples if not any(token in text for token in control for text in (s.prompt, s.response))]
     if tokenizer.has_template:
-        split = prompt_and_answer(tokenizer, [(s.prompt, s.response) for s in usable], [s.where for s in usable])
-        whole = [Target([*before, *answer], len(before)) for before, answer in split]
+        encoded = tokenizer.encode_chats([s.messages for s in usable], wheres=[s.where for s in usable])
+        whole = [Target(ids[: len(mask) - mask[::-1].index(1)], mask.index(1)) for ids, mask in encoded if 1 in mask]
+        usable = [sample for sample, (_, mask) in zip(usable, encoded, strict=True) if 1 in mask]
     else:
         whole = [continuation(tokenizer, f"{s.prompt}\n", s.response) for s in usable]
     found: dict[int, Target] = {}

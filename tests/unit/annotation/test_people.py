@@ -1,26 +1,34 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from llmstack.annotation.items import Item
 from llmstack.annotation.people import HumanLabels, collect, read_rows, rows_of
 from llmstack.config.annotation import HumanConfig
-from llmstack.data.jsonl import JsonRow
 from llmstack.errors import DataError
 from tests.helpers.annotation import write_rows
 
 LABELS = ("good", "bad")
 
 
-def read(rows, task="class", labels=LABELS):
-    return collect([JsonRow(row, f"f:{n}", {}) for n, row in enumerate(rows, start=1)], task, labels)
+@pytest.fixture
+def read(here):
+    """Writes rows into a file, which is called f, and reads their labels."""
+
+    def collected(rows, task="class", labels=LABELS):
+        write_rows("f", rows)
+        return collect(read_rows(Path("f")), task, labels)
+
+    return collected
 
 
 def labels(found):
     return [(said.item.prompt, said.label) for said in found.values()]
 
 
-def test_rows_of_a_class():
+def test_rows_of_a_class(read):
     rows = [
         {"prompt": "x", "label": " good "},
         {"text": "y", "label": "bad"},
@@ -34,26 +42,26 @@ def test_rows_of_a_class():
     assert num_open == 2
 
 
-def test_rows_of_a_response_are_taken_as_they_are():
+def test_rows_of_a_response_are_taken_as_they_are(read):
     found, _ = read([{"prompt": "x", "response": " two\nlines "}, {"prompt": "y", "label": "z"}], "response")
     assert labels(found) == [("x", " two\nlines "), ("y", "z")]
 
 
-def test_rows_of_a_preference():
+def test_rows_of_a_preference(read):
     rows = [{"prompt": "x", "answer_a": "1", "answer_b": "2", "label": "b"},
             {"prompt": "y", "chosen": "1", "rejected": "2"}]  # fmt: skip
     found, _ = read(rows, "preference")
     assert [(said.item.answers, said.label) for said in found.values()] == [(("1", "2"), "b"), (("1", "2"), "a")]
 
 
-def test_a_preference_is_about_the_answer_whatever_it_is_called():
+def test_a_preference_is_about_the_answer_whatever_it_is_called(read):
     found, _ = read([{"prompt": "x", "answer_a": "1", "answer_b": "2", "label": "b"}], "preference")
     (said,) = found.values()
     assert said.about(Item("x", ("2", "1"))).label == "a"
     assert said.about(Item("x", ("1", "2"))).label == "b"
 
 
-def test_a_label_may_be_repeated_and_not_changed():
+def test_a_label_may_be_repeated_and_not_changed(read):
     pair = {"prompt": "x", "answer_a": "1", "answer_b": "2", "label": "b"}
     same = {"prompt": "x", "answer_a": "2", "answer_b": "1", "label": "a"}
     assert len(read([pair, same], "preference")[0]) == 1
@@ -84,12 +92,12 @@ def test_a_label_may_be_repeated_and_not_changed():
         ({"id": "0" * 16, "prompt": "x", "label": "good"}, "class", "expected the texts that belong to id '0000"),
     ],
 )
-def test_rows_that_are_wrong(row, task, message):
+def test_rows_that_are_wrong(read, row, task, message):
     with pytest.raises(DataError, match=message):
         read([row], task)
 
 
-def test_labels_can_be_written_and_read_again():
+def test_labels_can_be_written_and_read_again(read):
     rows = [{"prompt": "x", "label": "good"}, {"prompt": "y", "label": "", "discard": True}]
     found, _ = read(rows)
     assert labels(read(rows_of(found))[0]) == labels(found)
