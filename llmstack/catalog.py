@@ -89,6 +89,32 @@ REWARDS = (
 SOURCES = (
     BuiltIn("text", "llmstack.data.sources:TextFiles", "plain text files", f"{_DATA_CONFIGS}:TextFileConfig"),
     BuiltIn("jsonl", "llmstack.data.sources:Jsonl", "one JSON object a line", f"{_DATA_CONFIGS}:JsonlConfig"),
+    BuiltIn("parquet", "llmstack.data.sources:ParquetFiles", "parquet files", f"{_DATA_CONFIGS}:ParquetConfig"),
+    BuiltIn(
+        "hf_dataset",
+        "llmstack.data.hf_dataset:HfDataset",
+        "a Hugging Face dataset on this machine",
+        f"{_DATA_CONFIGS}:HfDatasetConfig",
+    ),
+    BuiltIn(
+        "megatron",
+        "llmstack.data.megatron:MegatronTokens",
+        "token ids in Megatron's .bin and .idx files",
+        f"{_DATA_CONFIGS}:MegatronConfig",
+    ),
+    BuiltIn(
+        "mindrecord",
+        "llmstack.integrations.mindrecord:MindRecordFiles",
+        "MindRecord files",
+        f"{_DATA_CONFIGS}:MindRecordConfig",
+    ),
+    BuiltIn(
+        "callable",
+        "llmstack.data.function:CallableSource",
+        "what a Python function yields",
+        f"{_DATA_CONFIGS}:CallableConfig",
+    ),
+    BuiltIn("concat", "llmstack.data.sources:Concat", "several sources in turn", f"{_DATA_CONFIGS}:ConcatConfig"),
     BuiltIn(
         "stdlib_docs",
         f"{_STDLIB}:StdlibDocs",

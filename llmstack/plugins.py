@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from llmstack.errors import UserError
+from llmstack.registry import did_you_mean
 
 
 def load_plugins(modules: Sequence[str], *, folder: Path | None = None) -> None:
@@ -36,6 +39,33 @@ def load_plugins(modules: Sequence[str], *, folder: Path | None = None) -> None:
                 sys.path.append(entry)
 
 
+def load_function(address: str) -> Callable[..., Any]:
+    """Imports a function by its address, of an installed module or one that :func:`load_plugins` has loaded.
+
+    Args:
+        address: ``package.module:function``.
+
+    Raises:
+        UserError: no such module or function; the message names it and the reason.
+    """
+    module, colon, name = address.partition(":")
+    if not (module and colon and name):
+        raise UserError(f"expected package.module:function, got {address!r}. Put a colon before the function's name.")
+    if module not in sys.modules:
+        try:
+            _load(module, None)
+        except UserError as error:
+            raise UserError(f"{address}: {error} A module beside the recipe must be under `plugins`.") from error
+    found = getattr(sys.modules[module], name, None)
+    if not callable(found):
+        names = sorted(key for key, value in vars(sys.modules[module]).items() if inspect.isfunction(value))
+        what = "nothing of that name" if found is None else f"a {type(found).__name__}"
+        fix = did_you_mean(name, names) or f"It has {', '.join(names) or 'none'}."
+        raise UserError(f"{address}: expected a function {name!r} in {module}, got {what}. {fix}")
+    function: Callable[..., Any] = found
+    return function
+
+
 def _load(module: str, entry: str | None) -> None:
     try:
         importlib.import_module(module)
@@ -50,11 +80,11 @@ def _load(module: str, entry: str | None) -> None:
     except Exception as error:  # noqa: BLE001 - whatever a user's module raises while it is imported is the user's to mend
         raise UserError(
             f"expected an importable module, got {module!r}: it raised {type(error).__name__} ({error}) "
-            f"{_raised_at(error)}while it was imported. Mend that module."
+            f"{raised_at(error)}while it was imported. Mend that module."
         ) from error
 
 
-def _raised_at(error: BaseException) -> str:
+def raised_at(error: BaseException) -> str:
     """The innermost file and line of an error, as ``at file:line ``; a syntax error names its own."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"at {error.filename}:{error.lineno} "

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from llmstack.annotation.items import Item, check_item
 from llmstack.config.annotation import HumanConfig, Task
+from llmstack.data.field_map import FieldMap
+from llmstack.data.fields import FieldRow
 from llmstack.data.files import read_text
-from llmstack.data.jsonl import JsonRow, json_rows
+from llmstack.data.jsonl import json_rows
 from llmstack.errors import DataError
 from llmstack.registry import did_you_mean
 
@@ -74,7 +76,7 @@ class HumanLabels:
         return collect(_rows(self._config.path, self._config.fields), self._task, self._labels)
 
 
-def read_rows(path: Path) -> list[JsonRow]:
+def read_rows(path: Path) -> list[FieldRow]:
     """The rows of a file that may be missing or empty.
 
     Args:
@@ -88,11 +90,11 @@ def read_rows(path: Path) -> list[JsonRow]:
     return _rows(str(path), {})
 
 
-def _rows(pattern: str, fields: Mapping[str, str]) -> list[JsonRow]:
-    return list(json_rows(pattern, fields))
+def _rows(pattern: str, fields: Mapping[str, str]) -> list[FieldRow]:
+    return list(json_rows(pattern, FieldMap(fields)))
 
 
-def collect(rows: Sequence[JsonRow], task: Task, labels: Sequence[str]) -> tuple[dict[str, HumanLabel], int]:
+def collect(rows: Sequence[FieldRow], task: Task, labels: Sequence[str]) -> tuple[dict[str, HumanLabel], int]:
     """The labels in rows.
 
     Args:
@@ -135,7 +137,7 @@ def add_label(found: dict[str, HumanLabel], said: HumanLabel) -> None:
         )
 
 
-def read_label(row: JsonRow, task: Task, labels: Sequence[str]) -> HumanLabel | None:
+def read_label(row: FieldRow, task: Task, labels: Sequence[str]) -> HumanLabel | None:
     """What a row says.
 
     Args:
@@ -196,7 +198,7 @@ def texts_of(item: Item) -> dict[str, str]:
     return {"prompt": item.prompt, **answers}
 
 
-def _discarded(row: JsonRow) -> bool:
+def _discarded(row: FieldRow) -> bool:
     value = row.get("discard") if row.has("discard") else False
     if not isinstance(value, bool):
         raise DataError(f"{row.where}: expected true or false in {row.name('discard')!r}, got {value!r}. Correct it.")
@@ -205,14 +207,14 @@ def _discarded(row: JsonRow) -> bool:
     return value
 
 
-def _label(row: JsonRow, task: Task) -> str | None:
+def _label(row: FieldRow, task: Task) -> str | None:
     name = "response" if task != "preference" and not row.has("label") and row.has("response") else "label"
     row.get(name)  # a row without the field is a mistake, one with an empty field is work to be done
     text = row.optional_text(name)
     return text if task == "response" or text is None else text.strip()
 
 
-def _check_label(label: str, row: JsonRow, allowed: Sequence[str], task: Task) -> None:
+def _check_label(label: str, row: FieldRow, allowed: Sequence[str], task: Task) -> None:
     if task == "response":
         if not label.strip():
             raise DataError(f"{row.where}: expected a response with some text, got blanks. Write it, or empty it.")

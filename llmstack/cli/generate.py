@@ -65,13 +65,14 @@ def asked(args: argparse.Namespace) -> list[Question]:
     Raises:
         UserError: an empty prompt, or a file without prompts.
     """
+    from llmstack.data.files import is_jsonl
     from llmstack.evaluation.questions import questions_of, read_prompts
 
     if args.prompt is not None:
         if args.field:
             raise UserError("--field: expected --prompts FILE.jsonl with it, got --prompt. Remove --field.")
         return questions_of(args.prompt)
-    if args.field and not args.prompts.endswith(".jsonl"):
+    if args.field and not is_jsonl(args.prompts):
         raise UserError(f"--field: expected a .jsonl file with it, got {args.prompts}. Remove --field.")
     return read_prompts(args.prompts, fields_of(args, ("prompt", "messages")))
 

@@ -12,8 +12,8 @@ from tqdm import tqdm
 from llmstack.cli.generate import fields_of
 from llmstack.cli.model_folder import say
 from llmstack.data.chat import CHATML
+from llmstack.data.field_map import IN_A_RECIPE
 from llmstack.data.files import read_text
-from llmstack.data.jsonl import IN_A_RECIPE
 from llmstack.data.tokenizer import Tokenizer
 from llmstack.data.tokenizer_training import (
     HELD_OUT_EVERY,

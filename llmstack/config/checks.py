@@ -9,13 +9,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from llmstack.config.markers import ModelRef, PathRef
+from llmstack.config.markers import CodeRef, ModelRef, PathRef
 from llmstack.config.named import Registered
 from llmstack.config.provenance import Origins
 from llmstack.config.recipe import RecipeConfig
 from llmstack.config.stages import StageConfig
 from llmstack.config.walk import visit
-from llmstack.errors import Problem
+from llmstack.errors import Problem, UserError
+from llmstack.plugins import load_function
 from llmstack.registry import STAGES, did_you_mean
 
 
@@ -87,7 +88,7 @@ def _produces(stage: Any) -> str | None:
 
 
 def check_paths(model: type[BaseModel], tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Every mark PathRef leads to something on this machine.
+    """Every mark PathRef leads to something on this machine, every mark CodeRef to a function.
 
     Args:
         model: the class that describes ``tree``.
@@ -97,17 +98,36 @@ def check_paths(model: type[BaseModel], tree: Mapping[str, Any]) -> Iterator[tup
         Dotted path and message of each that does not.
     """
     for seen in visit(model, tree):
-        mark = next((mark for mark in seen.marks if isinstance(mark, PathRef)), None)
-        if mark is None or not isinstance(seen.value, str) or seen.value == mark.unless:
-            continue
-        if mark.kind == "folder" and not Path(seen.value).is_dir():
-            yield seen.path, f"expected an existing folder, got {seen.value!r}. {_from_here()}"
-        if mark.kind == "files" and not glob.glob(seen.value, recursive=True):
-            other = f"{mark.unless!r} or " if mark.unless else ""
-            yield (
-                seen.path,
-                f"expected {other}an existing file or a glob that matches some, got {seen.value!r}. {_from_here()}",
-            )
+        for mark in seen.marks if isinstance(seen.value, str) else ():
+            message = None
+            if isinstance(mark, PathRef) and seen.value != mark.unless:
+                message = _path_problem(mark, seen.value)
+            elif isinstance(mark, CodeRef):
+                message = _code_problem(seen.value)
+            if message is not None:
+                yield seen.path, message
+
+
+def _path_problem(mark: PathRef, value: str) -> str | None:
+    expected: Any = None
+    if mark.kind == "folder" and not Path(value).is_dir():
+        expected = "an existing folder"
+    elif mark.kind == "files" and not glob.glob(value, recursive=True):
+        expected = f"{f'{mark.unless!r} or ' if mark.unless else ''}an existing file or a glob that matches some"
+    elif mark.kind == "token_files":
+        missing = [value + end for end in (".bin", ".idx") if not Path(value + end).is_file()]
+        expected = (
+            f"the beginning of the names of a .bin and an .idx file (there is no {missing[0]})" if missing else None
+        )
+    return f"expected {expected}, got {value!r}. {_from_here()}" if expected else None
+
+
+def _code_problem(value: str) -> str | None:
+    try:
+        load_function(value)
+    except UserError as error:
+        return str(error)
+    return None
 
 
 def _check_model_folder(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from llmstack.config.base import Strict, reject
-from llmstack.config.markers import Files, Folder, PathRef
+from llmstack.config.markers import Files, Folder, FunctionRef, PathRef, TokenFiles
 from llmstack.config.named import NameIn, Registered
 from llmstack.registry import SOURCES
+
+MAX_RECORD_BYTES = 64_000_000
+"""How long one record may be unless a recipe says otherwise: far above any document, far below what fills memory."""
 
 
 class SourceConfig(Strict):
@@ -20,24 +23,93 @@ class SourceConfig(Strict):
     """Name in the source registry."""
 
 
+AnySource: TypeAlias = Annotated[SourceConfig, Registered(SOURCES, "source")]
+"""Options of any registered source."""
+
+
 class TextFileConfig(SourceConfig):
     """Plain text files, one document a file or one a blank-line-separated block."""
 
     path: Files
-    """A file or a glob, relative to the working directory."""
+    """A file or a glob, relative to the working directory; .gz and .zst are unpacked."""
     split_documents: Literal["file", "blank_line"] = "file"
     """What one document is."""
+    max_record_bytes: int = Field(default=MAX_RECORD_BYTES, gt=0)
+    """Bytes above which a single document is refused, so that a damaged or hostile file cannot fill the memory."""
 
 
-class JsonlConfig(SourceConfig):
+class RowsConfig(SourceConfig):
+    """Options of every source of rows with named fields."""
+
+    record: Literal["text", "prompt_response", "messages", "preference", "prompt"]
+    """Which record kind each row holds."""
+    fields: dict[str, str] = Field(default_factory=dict)
+    """Our field names -> the data's: a name, a path (``message.content``) or a template (``{question} {context}``)."""
+    max_record_bytes: int = Field(default=MAX_RECORD_BYTES, gt=0)
+    """Bytes above which a single row is refused, so that a damaged or hostile file cannot fill the memory."""
+
+
+class JsonlConfig(RowsConfig):
     """One JSON object a line."""
 
     path: Files
+    """A file or a glob, relative to the working directory; .gz and .zst are unpacked."""
+
+
+class ParquetConfig(RowsConfig):
+    """Parquet files."""
+
+    path: Files
     """A file or a glob, relative to the working directory."""
-    record: Literal["text", "prompt_response", "messages", "preference", "prompt"]
-    """Which record kind each line holds."""
+
+
+class HfDatasetConfig(RowsConfig):
+    """A Hugging Face dataset on this machine; nothing is ever downloaded."""
+
+    path: Folder
+    """What `datasets` saved with save_to_disk, or a folder of .parquet and .jsonl files."""
+    split: str | None = Field(default=None, min_length=1)
+    """Which split; null when the folder has only one."""
+
+
+class MindRecordConfig(RowsConfig):
+    """MindRecord files."""
+
+    path: Files
+    """A file or a glob, relative to the working directory; the .db file of each lies beside it."""
+
+
+class CallableConfig(SourceConfig):
+    """What a Python function yields."""
+
+    function: FunctionRef
+    """``package.module:function``, of a module beside the recipe or an installed one."""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments of the function."""
+    record: Literal["text", "prompt_response", "messages", "preference", "prompt"] | None = None
+    """Which record kind the mappings are that it yields; null: it yields records alone."""
     fields: dict[str, str] = Field(default_factory=dict)
-    """Maps our field names to the file's, e.g. ``{prompt: question, response: answer}``."""
+    """Our field names -> those of the mappings, as for jsonl."""
+
+    @model_validator(mode="after")
+    def _check_fields(self) -> Self:
+        if self.fields and self.record is None:
+            reject(self, {"fields": "expected nothing because `record` is null, got names. Set `record`."})
+        return self
+
+
+class MegatronConfig(SourceConfig):
+    """Token ids in Megatron's format, a .bin and an .idx file."""
+
+    path: TokenFiles
+    """What both files' names have before .bin and .idx."""
+
+
+class ConcatConfig(SourceConfig):
+    """Several sources, one after the other."""
+
+    of: dict[str, AnySource] = Field(min_length=1)
+    """The sources by name, in order."""
 
 
 class StdlibConfig(SourceConfig):
@@ -54,10 +126,6 @@ class StdlibSignaturesConfig(StdlibConfig):
 
     max_prompt_chars: int | None = Field(default=None, gt=0)
     """Leave out longer signatures, so that prompts fit a small bucket; null keeps all."""
-
-
-AnySource: TypeAlias = Annotated[SourceConfig, Registered(SOURCES, "source")]
-"""Options of any registered source."""
 
 
 class TokenizerConfig(Strict):

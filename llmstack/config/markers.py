@@ -28,12 +28,18 @@ class PathRef:
     """A path on this machine that must be there before a run starts.
 
     Attributes:
-        kind: files: a file or a glob that matches some; folder: a folder.
+        kind: files: a file or a glob that matches some; folder: a folder; token_files: what is in front of .bin and
+            .idx.
         unless: a word that is not a path.
     """
 
-    kind: Literal["files", "folder"]
+    kind: Literal["files", "folder", "token_files"]
     unless: str = ""
+
+
+@dataclass(frozen=True)
+class CodeRef:
+    """``package.module:function``, to be imported when the recipe's plugins are."""
 
 
 LanguageModelRef: TypeAlias = Annotated[str, ModelRef(("language_model",))]
@@ -50,3 +56,9 @@ Files: TypeAlias = Annotated[str, PathRef("files")]
 
 Folder: TypeAlias = Annotated[str, PathRef("folder")]
 """A folder, relative to the working directory."""
+
+TokenFiles: TypeAlias = Annotated[str, PathRef("token_files")]
+"""What the names of a .bin and an .idx file begin with, relative to the working directory."""
+
+FunctionRef: TypeAlias = Annotated[str, CodeRef()]
+"""A function of a module beside the recipe or an installed one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -15,6 +16,9 @@ from llmstack.errors import UserError
 from llmstack.registry import Registry, unknown_name
 
 M = TypeVar("M", bound=BaseModel)
+
+_BEGUN: ContextVar[frozenset[str]] = ContextVar("begun", default=frozenset())
+"""Titles of the schemas that are being written."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +75,34 @@ class Registered:
         )
 
     def _json_schema(self, base: type[BaseModel], handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """One ``if name then options`` rule a registered name: editors then complain about the right branch."""
-        rules = [
-            {
-                "if": {"properties": {self.key: {"const": name}}, "required": [self.key]},
-                "then": handler(self.model(name, base).__pydantic_core_schema__),
-            }
-            for name in self.registry.names()
-        ]
+        """One ``if name then options`` rule a registered name: editors then complain about the right branch.
+
+        Options inside options of the same registry (a source made of sources) refer to the schema around them by its
+        title, in a comment: pydantic looks up references before the recipe's schema has them.
+        """
+        title = f"Any{base.__name__}"
+        if title in _BEGUN.get():
+            return {"$comment": title}
+        token = _BEGUN.set(_BEGUN.get() | {title})
+        try:
+            rules = [
+                {
+                    "if": {"properties": {self.key: {"const": name}}, "required": [self.key]},
+                    "then": handler(self.model(name, base).__pydantic_core_schema__),
+                }
+                for name in self.registry.names()
+            ]
+        finally:
+            _BEGUN.reset(token)
         key = {"enum": list(self.registry.names()), "description": f"The {self.registry.noun}."}
-        return {"type": "object", "required": [self.key], "properties": {self.key: key}, "allOf": rules}
+        return {
+            "title": title,
+            "type": "object",
+            "required": [self.key],
+            "properties": {self.key: key},
+            "additionalProperties": True,
+            "allOf": rules,
+        }
 
 
 @dataclass(frozen=True)

@@ -42,11 +42,13 @@ def recipe_schema() -> dict[str, Any]:
 
 
 def _relaxed(node: Any) -> Any:
-    """Drops ``required`` and lets an interpolation stand for any value."""
+    """Drops ``required``, lets an interpolation stand for any value, and refers to what comments name."""
     if isinstance(node, list):
         return [_relaxed(item) for item in node]
     if not isinstance(node, dict):
         return node
+    if set(node) == {"$comment"}:
+        return {"$ref": f"#/$defs/{node['$comment']}"}
     relaxed = {key: _relaxed(value) for key, value in node.items() if key not in ("required", "minProperties")}
     if "if" in node:
         relaxed["if"] = node["if"]

@@ -11,6 +11,7 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 import jinja2
@@ -20,6 +21,7 @@ import jinja2.parser
 import jinja2.runtime
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from llmstack.data.chat_drops import DropCheck
 from llmstack.data.records import Message
 from llmstack.errors import DataError
 
@@ -110,13 +112,20 @@ class ChatTemplate:
                 "Correct the template."
             ) from error
         self._has_tag = bool(_GENERATION_TAG.search(source))
+        self._drops = {
+            opened: DropCheck(partial(self._written, add_generation_prompt=opened)) for opened in (False, True)
+        }
 
-    def render(self, messages: Sequence[Message], *, add_generation_prompt: bool) -> str:
+    def render(
+        self, messages: Sequence[Message], *, add_generation_prompt: bool, tools: str = "", where: str = ""
+    ) -> str:
         """The conversation as one text.
 
         Args:
             messages: the turns.
             add_generation_prompt: end with the opening of an assistant turn.
+            tools: JSON list of the schemas of the tools the assistant may call; empty: none.
+            where: where the conversation comes from, for messages.
 
         Returns:
             What the model reads, control tokens written out.
@@ -124,27 +133,60 @@ class ChatTemplate:
         Raises:
             DataError: the template refuses the conversation or fails on it.
         """
-        return self._render(messages, add_generation_prompt=add_generation_prompt, mark=False)
+        return self._render(messages, where, tools=tools, add_generation_prompt=add_generation_prompt, _mark=False)
 
-    def _render(self, messages: Sequence[Message], *, add_generation_prompt: bool, mark: bool) -> str:
-        turns = [{"role": message.role, "content": message.content} for message in messages]
+    def _render(self, messages: Sequence[Message], where: str, *, tools: str, **options: bool) -> str:
         try:
             return self._compiled.render(
-                messages=turns,
-                tools=None,
+                messages=[message.as_turn() for message in messages],
+                tools=json.loads(tools) if tools else None,
                 documents=None,
-                add_generation_prompt=add_generation_prompt,
-                _mark=mark,
+                **options,
                 **self._special_tokens,
             )
-        except (jinja2.TemplateError, TypeError, KeyError, AttributeError) as error:
+        except (jinja2.TemplateError, TypeError, KeyError, AttributeError, ValueError, IndexError) as error:
             roles = ", ".join(message.role for message in messages)
             raise DataError(
-                f"{self._where}: expected a conversation the chat template accepts, got roles {roles} ({error}). "
-                "Change the messages or the template."
+                f"{self._place(where)}: expected a conversation the chat template accepts, got roles {roles} "
+                f"({error}). Change the messages or the template."
             ) from error
 
-    def assistant_spans(self, messages: Sequence[Message], turn_end: str) -> tuple[str, list[tuple[int, int]]]:
+    def _written(self, messages: Sequence[Message], tools: str, *, add_generation_prompt: bool) -> str:
+        return self.render(messages, add_generation_prompt=add_generation_prompt, tools=tools)
+
+    def refuse_drops(
+        self, messages: Sequence[Message], *, add_generation_prompt: bool, tools: str = "", where: str = ""
+    ) -> None:
+        """Refuse a conversation of which the template would leave something out.
+
+        Args:
+            messages: turns that the template renders.
+            add_generation_prompt: end with the opening of an assistant turn.
+            tools: JSON list of the schemas of the tools the assistant may call; empty: none.
+            where: where the conversation comes from, for messages.
+
+        Raises:
+            DataError: the text of a turn, its tool calls or the tools are not in the rendering.
+        """
+        dropped = self._drops[add_generation_prompt].dropped(messages, tools)
+        if dropped:
+            raise DataError(
+                f"{self._place(where)}: expected a chat template that writes the whole conversation, got one that "
+                f"leaves out {dropped}. Remove it from the data, or change the template."
+            )
+
+    def _place(self, where: str) -> str:
+        return f"{where}, {self._where}" if where else self._where
+
+    def assistant_spans(
+        self,
+        messages: Sequence[Message],
+        turn_end: str,
+        *,
+        tools: str = "",
+        where: str = "",
+        last_turn_only: bool = False,
+    ) -> tuple[str, list[tuple[int, int]]]:
         """Which characters of the rendered conversation the assistant has to produce.
 
         A template with ``{% generation %}`` tags says so itself. Otherwise an assistant turn reaches from the end
@@ -154,6 +196,9 @@ class ChatTemplate:
         Args:
             messages: the turns.
             turn_end: text of the token that ends an assistant turn.
+            tools: JSON list of the schemas of the tools the assistant may call; empty: none.
+            where: where the conversation comes from, for messages.
+            last_turn_only: look for the assistant's last turn alone; the template may rewrite the earlier ones.
 
         Returns:
             The rendered text and (start, end) character offsets, one pair an assistant turn, in order.
@@ -162,28 +207,31 @@ class ChatTemplate:
             DataError: the rendering of the first turns is not how the whole conversation begins, so that nothing
                 exact can be said.
         """
-        text = self.render(messages, add_generation_prompt=False)
+        text = self.render(messages, add_generation_prompt=False, tools=tools, where=where)
         if self._has_tag:
-            bare, fences = _fenced(self._render(messages, add_generation_prompt=False, mark=True))
+            marked = self._render(messages, where, tools=tools, add_generation_prompt=False, _mark=True)
+            bare, fences = _fenced(marked)
             if bare != text:
                 raise DataError(
-                    f"{self._where}: expected messages without the characters U+E000 and U+E001, got some. Remove them."
+                    f"{self._place(where)}: expected messages without the characters U+E000 and U+E001, got some. "
+                    "Remove them."
                 )
-            return text, fences
+            return text, fences[-1:] if last_turn_only else fences
         spans = []
-        for index, message in enumerate(messages):
-            if message.role != "assistant":
-                continue
-            prompt = self.render(messages[:index], add_generation_prompt=True)
+        turns = [index for index, message in enumerate(messages) if message.role == "assistant"]
+        for index in turns[-1:] if last_turn_only else turns:
+            prompt = self.render(messages[:index], add_generation_prompt=True, tools=tools, where=where)
             upto = (
-                text if index + 1 == len(messages) else self.render(messages[: index + 1], add_generation_prompt=False)
+                text
+                if index + 1 == len(messages)
+                else self.render(messages[: index + 1], add_generation_prompt=False, tools=tools, where=where)
             )
             end = upto.rfind(turn_end, len(prompt))
             if not text.startswith(prompt) or not text.startswith(upto) or end < 0:
                 raise DataError(
-                    f"{self._where}: expected turn {index} to render the same in front of and inside the conversation "
-                    f"and to end with {turn_end!r}, got a template that rewrites earlier turns. Put the assistant's "
-                    "text between {% generation %} and {% endgeneration %} in the template."
+                    f"{self._place(where)}: expected turn {index} to render the same in front of and inside the "
+                    f"conversation and to end with {turn_end!r}, got a template that rewrites earlier turns. Put the "
+                    "assistant's text between {% generation %} and {% endgeneration %} in the template."
                 )
             spans.append((len(prompt), end + len(turn_end)))
         return text, spans

@@ -81,7 +81,9 @@ def lm_rows_from_chat(
         records, (ResponseRecord, MessagesRecord), used_for="chat rows"
     )
     encoded = tokenizer.encode_chats(
-        [sample.messages for sample in samples], wheres=[sample.where for sample in samples]
+        [sample.messages for sample in samples],
+        wheres=[sample.where for sample in samples],
+        tools=[sample.tools for sample in samples],
     )
     pieces: list[Piece] = []
     dropped = _Dropped()
@@ -131,9 +133,8 @@ def preference_rows(records: Sequence[Record], tokenizer: Tokenizer, seq_len: in
         DataError: no records, records of another kind, or none that fits.
     """
     pairs = require(records, (PreferenceRecord,), used_for="preference rows")
-    wheres = [pair.where for pair in pairs]
-    chosen = prompt_and_answer(tokenizer, [(pair.prompt, pair.chosen) for pair in pairs], wheres)
-    rejected = prompt_and_answer(tokenizer, [(pair.prompt, pair.rejected) for pair in pairs], wheres)
+    chosen = prompt_and_answer(tokenizer, pairs, [pair.chosen for pair in pairs])
+    rejected = prompt_and_answer(tokenizer, pairs, [pair.rejected for pair in pairs])
     kept: list[tuple[list[int], list[int]]] = []
     margins: list[float] = []
     dropped = _Dropped()
@@ -162,14 +163,14 @@ def preference_rows(records: Sequence[Record], tokenizer: Tokenizer, seq_len: in
 
 
 def prompt_and_answer(
-    tokenizer: Tokenizer, samples: Sequence[tuple[str, str]], wheres: Sequence[str]
+    tokenizer: Tokenizer, pairs: Sequence[PreferenceRecord], answers: Sequence[str]
 ) -> list[tuple[list[int], list[int]]]:
-    """A user's turn and the assistant's, as a reward model reads them.
+    """The turns of a prompt and the assistant's behind them, as a reward model reads them.
 
     Args:
         tokenizer: gives ids and assistant mask.
-        samples: prompt and answer of each.
-        wheres: where each comes from, for messages.
+        pairs: their prompts are taken.
+        answers: one for each, e.g. the chosen ones.
 
     Returns:
         For each the ids in front of the answer, and the answer's with the token that ends it.
@@ -177,11 +178,16 @@ def prompt_and_answer(
     Raises:
         DataError: an answer without a token, or a turn that the tokenizer refuses.
     """
-    conversations = [(Message("user", prompt), Message("assistant", answer)) for prompt, answer in samples]
+    encoded = tokenizer.encode_chats(
+        [(*pair.prompt_messages, Message("assistant", answer)) for pair, answer in zip(pairs, answers, strict=True)],
+        wheres=[pair.where for pair in pairs],
+        tools=[pair.tools for pair in pairs],
+        last_turn_only=True,
+    )
     split = []
-    for where, (ids, mask) in zip(wheres, tokenizer.encode_chats(conversations, wheres=wheres), strict=True):
+    for pair, (ids, mask) in zip(pairs, encoded, strict=True):
         if not any(mask):
-            raise DataError(f"{where or 'data'}: expected an answer with a token, got none. Correct the record.")
+            raise DataError(f"{pair.where or 'data'}: expected an answer with a token, got none. Correct the record.")
         start, end = mask.index(1), len(mask) - mask[::-1].index(1)
         split.append((ids[:start], ids[start:end]))
     return split
@@ -224,7 +230,9 @@ def prompt_rows(records: Sequence[Record], tokenizer: Tokenizer, buckets: Sequen
         records, (PromptRecord, ResponseRecord), used_for="prompt rows"
     )
     wheres = [record.where for record in asked]
-    encoded = tokenizer.encode_prompts([(Message("user", record.prompt),) for record in asked], wheres=wheres)
+    encoded = tokenizer.encode_prompts(
+        [record.prompt_messages for record in asked], wheres=wheres, tools=[record.tools for record in asked]
+    )
     tokens = np.full((len(asked), buckets[-1]), tokenizer.pad_id, np.int32)
     lengths = np.asarray([len(ids) for ids in encoded], np.int32)
     longest = int(lengths.argmax())
@@ -242,7 +250,7 @@ def prompt_rows(records: Sequence[Record], tokenizer: Tokenizer, buckets: Sequen
         num_tokens,
         EncodeReport(len(asked), len(asked), padding_ratio=1.0 - num_tokens / tokens.size),
         buckets=tuple(buckets),
-        prompts=tuple(record.prompt for record in asked),
+        prompts=tuple(record.prompt_text for record in asked),
         answers=tuple(r.answer if isinstance(r, PromptRecord) else r.response for r in asked),
     )
 

@@ -1,24 +1,18 @@
-"""The tokenizer of a recipe: text to ids, conversations to ids with the mask of what the assistant wrote."""
+"""A tokenizer: text to ids, conversations to ids with the mask of what the assistant wrote."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tokenizers  # type: ignore[import-untyped]
 
-from llmstack.data.bpe import train_bpe
-from llmstack.data.chat import CHATML, ChatTemplate, EncodedChat, span_mask
-from llmstack.data.files import read_text
-from llmstack.data.records import Message, record_texts
+from llmstack.data.chat import ChatTemplate, EncodedChat, span_mask
+from llmstack.data.records import Message, written
 from llmstack.data.tokenizer_files import TEMPLATE_FILE, dump_json, read_folder, token_text
 from llmstack.errors import DataError
-from llmstack.registry import SOURCES
-
-if TYPE_CHECKING:
-    from llmstack.config.data import TokenizerConfig
 
 
 class Tokenizer:
@@ -59,23 +53,13 @@ class Tokenizer:
             for key, value in self._settings.items()
             if key.endswith("_token") and token_text(value)
         }
-        self.eos_id = self._named_id("eos_token")
-        self.pad_id = self._named_id("pad_token") if "pad_token" in self._names else self.eos_id
+        self.eos_id = _id_of("eos_token", self._names, backend, where)
+        self.pad_id = _id_of("pad_token", self._names, backend, where) if "pad_token" in self._names else self.eos_id
         self.prefix_ids = _prefix_ids(backend)
         self._template = None if template is None else ChatTemplate(template, self._names, where=f"{where} template")
         self._turn_end = _turn_end(self._template, self._special)
         ends = [self.eos_id, *([] if self._turn_end is None else [self._special[self._turn_end]]), *extra_eos_ids]
         self.eos_ids: tuple[int, ...] = tuple(dict.fromkeys(ends))
-
-    def _named_id(self, name: str) -> int:
-        token = self._names.get(name)
-        found = None if token is None else self._backend.token_to_id(token)
-        if found is None:
-            raise DataError(
-                f"{self._where}: expected an {name} that is in the vocabulary, got {token!r}. "
-                f"Set {name} in tokenizer_config.json."
-            )
-        return found
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a text; nothing is added. Control tokens written out in the text become their ids.
@@ -132,24 +116,26 @@ class Tokenizer:
             raise DataError(f"{self._where}: expected a chat template, got none. Set `tokenizer.chat_template`.")
         return self._template
 
-    def render(self, messages: Sequence[Message], *, add_generation_prompt: bool) -> str:
+    def render(self, messages: Sequence[Message], *, add_generation_prompt: bool, tools: str = "") -> str:
         """A conversation as the text the model reads.
 
         Args:
             messages: the turns.
             add_generation_prompt: end with the opening of an assistant turn.
+            tools: JSON list of the schemas of the tools the assistant may call; empty: none.
 
         Returns:
             The text, control tokens written out.
         """
-        return self.template.render(messages, add_generation_prompt=add_generation_prompt)
+        return self.template.render(messages, add_generation_prompt=add_generation_prompt, tools=tools)
 
-    def encode_chat(self, messages: Sequence[Message], *, where: str = "messages") -> EncodedChat:
+    def encode_chat(self, messages: Sequence[Message], *, where: str = "messages", tools: str = "") -> EncodedChat:
         """A conversation as ids, and which of them the assistant has to produce.
 
         Args:
             messages: the turns.
             where: where they come from, for messages.
+            tools: JSON list of the schemas of the tools the assistant may call; empty: none.
 
         Returns:
             Ids (equal to ``apply_chat_template(tokenize=True)``) and the assistant mask.
@@ -157,14 +143,23 @@ class Tokenizer:
         Raises:
             DataError: a turn holds a control token, or the template does not fit.
         """
-        return self.encode_chats([messages], wheres=[where])[0]
+        return self.encode_chats([messages], wheres=[where], tools=[tools])[0]
 
-    def encode_chats(self, conversations: Sequence[Sequence[Message]], *, wheres: Sequence[str]) -> list[EncodedChat]:
+    def encode_chats(
+        self,
+        conversations: Sequence[Sequence[Message]],
+        *,
+        wheres: Sequence[str],
+        tools: Sequence[str] | None = None,
+        last_turn_only: bool = False,
+    ) -> list[EncodedChat]:
         """``encode_chat`` of many conversations, on all cores.
 
         Args:
             conversations: the turns of each.
             wheres: where each comes from, for messages.
+            tools: the tools of each; None: no conversation has any.
+            last_turn_only: leave the assistant's earlier turns out of the mask.
 
         Returns:
             Ids and assistant mask of each.
@@ -175,50 +170,54 @@ class Tokenizer:
                 f"{self._where}: expected a chat template that ends the assistant's turn with a special token of the "
                 "tokenizer, got one that does not: a model trained on it never stops. Set `tokenizer.chat_template`."
             )
-        for messages, where in zip(conversations, wheres, strict=True):
-            self._refuse_control_tokens(messages, where)
-        rendered = [template.assistant_spans(messages, self._turn_end) for messages in conversations]
-        encoded = self._backend.encode_batch([text for text, _ in rendered], add_special_tokens=False)
+        texts, spans = [], []
+        for messages, where, schemas in _checked(self._special, conversations, wheres, tools):
+            text, found = template.assistant_spans(
+                messages, self._turn_end, tools=schemas, where=where, last_turn_only=last_turn_only
+            )
+            template.refuse_drops(messages, add_generation_prompt=False, tools=schemas, where=where)
+            texts.append(text)
+            spans.append(found)
+        encoded = self._backend.encode_batch(texts, add_special_tokens=False)
         return [
-            EncodedChat(item.ids, span_mask(item.offsets, spans))
-            for item, (_, spans) in zip(encoded, rendered, strict=True)
+            EncodedChat(item.ids, span_mask(item.offsets, found)) for item, found in zip(encoded, spans, strict=True)
         ]
 
-    def encode_prompt(self, messages: Sequence[Message], *, where: str = "prompt") -> list[int]:
+    def encode_prompt(self, messages: Sequence[Message], *, where: str = "prompt", tools: str = "") -> list[int]:
         """The ids a model is given to answer a conversation: it ends with the opening of the assistant's turn.
 
         Args:
             messages: the turns so far.
             where: where they come from, for messages.
+            tools: JSON list of the schemas of the tools the assistant may call; empty: none.
 
         Returns:
             Token ids.
         """
-        return self.encode_prompts([messages], wheres=[where])[0]
+        return self.encode_prompts([messages], wheres=[where], tools=[tools])[0]
 
-    def encode_prompts(self, conversations: Sequence[Sequence[Message]], *, wheres: Sequence[str]) -> list[list[int]]:
+    def encode_prompts(
+        self,
+        conversations: Sequence[Sequence[Message]],
+        *,
+        wheres: Sequence[str],
+        tools: Sequence[str] | None = None,
+    ) -> list[list[int]]:
         """``encode_prompt`` of many conversations, on all cores.
 
         Args:
             conversations: the turns of each.
             wheres: where each comes from, for messages.
+            tools: the tools of each; None: no conversation has any.
 
         Returns:
             Token ids of each.
         """
-        for messages, where in zip(conversations, wheres, strict=True):
-            self._refuse_control_tokens(messages, where)
-        return self.encode_batch([self.render(messages, add_generation_prompt=True) for messages in conversations])
-
-    def _refuse_control_tokens(self, messages: Sequence[Message], where: str) -> None:
-        """A control token inside a turn would end it or open another: nobody may write one but the template."""
-        for message in messages:
-            for token in self._special:
-                if token in message.content:
-                    raise DataError(
-                        f"{where}: expected {message.role} text without control tokens, got {token!r} in it. "
-                        "Remove it from the text."
-                    )
+        template, texts = self.template, []
+        for messages, where, schemas in _checked(self._special, conversations, wheres, tools):
+            texts.append(template.render(messages, add_generation_prompt=True, tools=schemas, where=where))
+            template.refuse_drops(messages, add_generation_prompt=True, tools=schemas, where=where)
+        return self.encode_batch(texts)
 
     def save(self, folder: str | Path) -> None:
         """Write the folder transformers' ``AutoTokenizer`` and ``Tokenizer.load`` read.
@@ -279,6 +278,38 @@ class Tokenizer:
         )
 
 
+def _checked(
+    special: Collection[str],
+    conversations: Sequence[Sequence[Message]],
+    wheres: Sequence[str],
+    tools: Sequence[str] | None,
+) -> Iterator[tuple[Sequence[Message], str, str]]:
+    """Each conversation with its place and tools.
+
+    A control token inside a turn would end it or open another: nobody may write one but the template.
+    """
+    for messages, where, schemas in zip(conversations, wheres, tools or [""] * len(wheres), strict=True):
+        for owner, text in written(messages, schemas):
+            for token in special:
+                if token in text:
+                    raise DataError(
+                        f"{where}: expected {owner} text without control tokens, got {token!r} in it. "
+                        "Remove it from the text."
+                    )
+        yield messages, where, schemas
+
+
+def _id_of(name: str, names: Mapping[str, str], backend: tokenizers.Tokenizer, where: str) -> int:
+    token = names.get(name)
+    found = None if token is None else backend.token_to_id(token)
+    if found is None:
+        raise DataError(
+            f"{where}: expected an {name} that is in the vocabulary, got {token!r}. "
+            f"Set {name} in tokenizer_config.json."
+        )
+    return found
+
+
 def _prefix_ids(backend: tokenizers.Tokenizer) -> tuple[int, ...]:
     """What the post-processor puts first, e.g. a BOS; an ending token it may put last is left to the caller."""
     plain = backend.encode("x", add_special_tokens=False).ids
@@ -298,60 +329,3 @@ def _turn_end(template: ChatTemplate | None, special: Collection[str]) -> str | 
         return None
     tail = text.rpartition(probe)[2].lstrip()
     return max((token for token in special if tail.startswith(token)), key=len, default=None)
-
-
-def build_tokenizer(config: TokenizerConfig, *, seed: int, cache_dir: str | Path | None = None) -> Tokenizer:
-    """Make the recipe's tokenizer.
-
-    A template path in ``chat_template`` always wins; ``chatml`` (the default) gives way to the template a folder
-    tokenizer brings along.
-
-    Args:
-        config: the recipe's ``tokenizer``.
-        seed: the recipe's seed, for the source a BPE is trained on.
-        cache_dir: where a trained tokenizer is kept; it is used again when config, seed and every text are the same.
-
-    Returns:
-        The tokenizer.
-
-    Raises:
-        DataError: a file is missing or damaged, or there is nothing to train on.
-    """
-    own = None if config.chat_template == "chatml" else _read_template(config.chat_template)
-    if config.kind == "folder":
-        if config.path is None:
-            raise DataError("tokenizer.path: expected a tokenizer folder for kind folder, got null. Set it.")
-        tokenizer = Tokenizer.load(config.path, template=own)
-        return tokenizer if tokenizer.has_template else Tokenizer.load(config.path, template=CHATML)
-    if config.data is None or config.vocab_size is None:
-        raise DataError("tokenizer: expected data and vocab_size for kind bpe, got null. Set both.")
-    records = SOURCES.get(config.data.source)(config.data, seed=seed).records()
-    texts = [text for record in records for text in record_texts(record)]
-    if not texts:
-        raise DataError("tokenizer.data: expected text to train on, got an empty data set. Check its path and split.")
-    template = own or CHATML
-    if cache_dir is None:
-        return Tokenizer(*train_bpe(texts, config.vocab_size), template)
-    return _cached(texts, config.vocab_size, template, Path(cache_dir))
-
-
-def _cached(texts: Sequence[str], vocab_size: int, template: str, folder: Path) -> Tokenizer:
-    digest = hashlib.sha256(f"{tokenizers.__version__}\0{vocab_size}\0{template}\0".encode())
-    for text in texts:
-        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
-    key, key_file = digest.hexdigest(), folder / "key.txt"
-    if key_file.is_file() and key_file.read_text(encoding="utf-8") == key:
-        return Tokenizer.load(folder)
-    tokenizer = Tokenizer(*train_bpe(texts, vocab_size), template)
-    key_file.unlink(missing_ok=True)
-    tokenizer.save(folder)
-    # the key comes last: a run killed in between trains again instead of reading half a folder
-    key_file.write_text(key, encoding="utf-8")
-    return tokenizer
-
-
-def _read_template(path: str) -> str:
-    try:
-        return read_text(Path(path))
-    except DataError as error:
-        raise DataError(f"tokenizer.chat_template: expected chatml or a Jinja file. {error}") from error

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmstack.data.jsonl import JsonRow, json_rows
+from llmstack.data.field_map import FieldMap
+from llmstack.data.fields import FieldRow
+from llmstack.data.jsonl import json_rows
 from llmstack.data.records import Message, Record
 from llmstack.data.tokenizer import Tokenizer
 from llmstack.errors import DataError
@@ -43,10 +45,10 @@ def read_choices(pattern: str, fields: Mapping[str, str]) -> list[ChoiceRecord]:
     Raises:
         DataError: a file that does not exist or holds no row, or a row that is not as above.
     """
-    return [_record(row) for row in json_rows(pattern, fields, mapping=ON_THE_COMMAND_LINE)]
+    return [_record(row) for row in json_rows(pattern, FieldMap(fields, mapping=ON_THE_COMMAND_LINE))]
 
 
-def _record(row: JsonRow) -> ChoiceRecord:
+def _record(row: FieldRow) -> ChoiceRecord:
     choices, answer = row.texts("choices"), row.get("answer")
     if len(choices) < 2 or not all(choices):
         raise DataError(

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from llmstack.data.files import read_text, resolve_files
+from llmstack.data.field_map import FieldMap
+from llmstack.data.files import is_jsonl, resolve_files
 from llmstack.data.jsonl import json_rows
 from llmstack.data.records import ResponseRecord, TextRecord
-from llmstack.data.sources import blocks
+from llmstack.data.sources import blocks, whole_text
 from llmstack.errors import DataError, UserError
 from llmstack.evaluation.choice import continuation
 from llmstack.evaluation.likelihood import LikelihoodScorer, Target
@@ -48,15 +49,14 @@ def read_texts(pattern: str, fields: Mapping[str, str], *, by_blank_line: bool) 
     Raises:
         DataError: a file that does not exist, is not UTF-8 or holds no text, or a row that is not as above.
     """
-    if pattern.endswith(".jsonl"):
-        rows = json_rows(pattern, fields, mapping=ON_THE_COMMAND_LINE)
+    if is_jsonl(pattern):
+        rows = json_rows(pattern, FieldMap(fields, mapping=ON_THE_COMMAND_LINE))
         found = [TextRecord(row.text("text"), where=row.where) for row in rows]
     else:
-        texts = [(path, read_text(path)) for path in resolve_files(pattern)]
         found = [
             TextRecord(text, where=f"{path}:{line}")
-            for path, whole in texts
-            for line, text in (blocks(whole) if by_blank_line else [(1, whole)])
+            for path in resolve_files(pattern)
+            for line, text in (blocks(path) if by_blank_line else whole_text(path))
         ]
     found = [record for record in found if record.text.strip()]
     if not found:

@@ -8,7 +8,9 @@ import numpy as np
 from mindspore import Tensor
 from tqdm import tqdm
 
+from llmstack.data.field_map import FieldMap
 from llmstack.data.jsonl import json_rows
+from llmstack.data.kinds import preference_record
 from llmstack.data.records import PreferenceRecord
 from llmstack.data.rows import prompt_and_answer
 from llmstack.errors import DataError
@@ -21,7 +23,7 @@ from llmstack.stages.scoring import LastScores
 
 
 def read_pairs(pattern: str, fields: Mapping[str, str]) -> list[PreferenceRecord]:
-    """Pairs from a JSON Lines file: objects with ``prompt``, ``chosen`` and ``rejected``.
+    """Pairs from a JSON Lines file: objects with ``prompt``, ``chosen`` and ``rejected``, or two conversations.
 
     Args:
         pattern: a file or a glob.
@@ -30,10 +32,7 @@ def read_pairs(pattern: str, fields: Mapping[str, str]) -> list[PreferenceRecord
     Raises:
         DataError: a file that does not exist or holds no row, or a row that is not as above.
     """
-    return [
-        PreferenceRecord(row.text("prompt"), row.text("chosen"), row.text("rejected"), where=row.where)
-        for row in json_rows(pattern, fields, mapping=ON_THE_COMMAND_LINE)
-    ]
+    return [preference_record(row) for row in json_rows(pattern, FieldMap(fields, mapping=ON_THE_COMMAND_LINE))]
 
 
 class LastScorer:
@@ -94,8 +93,8 @@ def preference_accuracy(loaded: Loaded[ScalarModel], pairs: Sequence[PreferenceR
     wheres = [pair.where for pair in pairs]
     tokenizer = loaded.tokenizer
     both = [
-        [before + answer for before, answer in prompt_and_answer(tokenizer, samples, wheres)]
-        for samples in ([(p.prompt, p.chosen) for p in pairs], [(p.prompt, p.rejected) for p in pairs])
+        [before + answer for before, answer in prompt_and_answer(tokenizer, pairs, answers)]
+        for answers in ([pair.chosen for pair in pairs], [pair.rejected for pair in pairs])
     ]
     for conversations in both:
         for ids, where in zip(conversations, wheres, strict=True):

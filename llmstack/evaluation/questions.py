@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-from llmstack.data.files import is_text, read_text, resolve_files
-from llmstack.data.jsonl import JsonRow, json_rows
+from llmstack.data.field_map import FieldMap
+from llmstack.data.fields import FieldRow
+from llmstack.data.files import is_jsonl, is_text, read_lines, resolve_files
+from llmstack.data.jsonl import json_rows
 from llmstack.data.records import Message, Record
 from llmstack.data.tokenizer import Tokenizer
 from llmstack.errors import DataError, UserError
@@ -23,17 +25,19 @@ class Question(Record):
     Attributes:
         prompt: a text, or the turns of a conversation.
         answer: the right answer, when it is known.
+        tools: JSON list of the schemas of the tools the assistant may call; empty: none.
     """
 
     prompt: str | tuple[Message, ...]
     answer: str | None = None
+    tools: str = ""
 
     @property
-    def as_json(self) -> str | list[dict[str, str]]:
+    def as_json(self) -> str | list[dict[str, Any]]:
         """The prompt as a file holds it."""
         if isinstance(self.prompt, str):
             return self.prompt
-        return [{"role": turn.role, "content": turn.content} for turn in self.prompt]
+        return [turn.as_turn() for turn in self.prompt]
 
 
 def questions_of(texts: Sequence[str], *, where: str = "--prompt") -> list[Question]:
@@ -67,12 +71,12 @@ def read_prompts(pattern: str, fields: Mapping[str, str]) -> list[Question]:
     Raises:
         DataError: a file that does not exist, is not UTF-8 or holds no prompt, or a row that is not as above.
     """
-    if pattern.endswith(".jsonl"):
+    if is_jsonl(pattern):
         return read_questions(pattern, fields, needs_answer=False)
     found = [
         Question(line, where=f"{path}:{number}")
         for path in resolve_files(pattern)
-        for number, line in enumerate(read_text(Path(path)).split("\n"), start=1)
+        for number, line in read_lines(path)
         if line.strip()
     ]
     if not found:
@@ -91,13 +95,13 @@ def read_questions(pattern: str, fields: Mapping[str, str], *, needs_answer: boo
     Raises:
         DataError: a file that does not exist or holds no row, or a row that is not as above.
     """
-    rows = json_rows(pattern, fields, mapping=ON_THE_COMMAND_LINE)
+    rows = json_rows(pattern, FieldMap(fields, mapping=ON_THE_COMMAND_LINE))
     return [_question(row, needs_answer=needs_answer) for row in rows]
 
 
-def _question(row: JsonRow, *, needs_answer: bool) -> Question:
-    has_messages = row.name("messages") in row.value
-    if has_messages and row.name("prompt") in row.value:
+def _question(row: FieldRow, *, needs_answer: bool) -> Question:
+    has_messages = row.found("messages")
+    if has_messages and row.found("prompt"):
         raise DataError(f"{row.where}: expected either 'prompt' or 'messages', got both. Remove one.")
     answer = row.text("answer") if needs_answer else row.optional_text("answer")
     if has_messages:
@@ -106,7 +110,7 @@ def _question(row: JsonRow, *, needs_answer: bool) -> Question:
             raise DataError(
                 f"{row.where}: expected messages that end with a question, got an assistant's turn last. Remove it."
             )
-        return Question(messages, answer, where=row.where)
+        return Question(messages, answer, row.tools("tools"), where=row.where)
     prompt = row.text("prompt")
     if not prompt:
         raise DataError(f"{row.where}: expected some text in {row.name('prompt')!r}, got none. Write a prompt.")
@@ -149,13 +153,13 @@ class Asking:
                     f"{question.where}: expected no system message because of --system, got one. Remove either."
                 )
             turns = (Message("system", self.system), *turns)
-        return tokenizer.encode_prompt(turns, where=question.where)
+        return tokenizer.encode_prompt(turns, where=question.where, tools=question.tools)
 
 
-def conversation(turns: Sequence[Message]) -> dict[str, list[dict[str, str]]]:
+def conversation(turns: Sequence[Message]) -> dict[str, list[dict[str, Any]]]:
     """A conversation as a line of a JSON Lines file holds it.
 
     Args:
         turns: in order.
     """
-    return {"messages": [{"role": turn.role, "content": turn.content} for turn in turns]}
+    return {"messages": [turn.as_turn() for turn in turns]}

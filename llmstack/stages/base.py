@@ -168,7 +168,7 @@ class Stage(ABC):
         Args:
             source: the option, e.g. ``self.config.data``.
         """
-        return SOURCES.get(source.source)(source, seed=self.context.seed).records()
+        return list(SOURCES.get(source.source)(source, seed=self.context.seed).records())
 
     def make_loader(self, rows: Any) -> Loader:
         """A training loader over encoded rows.

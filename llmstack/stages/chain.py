@@ -15,7 +15,8 @@ from llmstack.config.model import ModelConfig, ModelFolderConfig
 from llmstack.config.recipe import RecipeConfig
 from llmstack.config.stages import StageConfig
 from llmstack.config.walk import visit
-from llmstack.data.tokenizer import Tokenizer, build_tokenizer
+from llmstack.data.recipe_tokenizer import build_tokenizer
+from llmstack.data.tokenizer import Tokenizer
 from llmstack.engine.fingerprint import StageIdentity, code_version, hash_files
 from llmstack.engine.run_folder import RunFolder
 from llmstack.engine.stage_folder import StageFolder

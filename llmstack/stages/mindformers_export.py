@@ -10,7 +10,7 @@ import numpy as np
 from llmstack.config.load import LoadedRecipe
 from llmstack.config.stages import RowStageConfig
 from llmstack.data.loader import Loader
-from llmstack.data.tokenizer import build_tokenizer
+from llmstack.data.recipe_tokenizer import build_tokenizer
 from llmstack.errors import UserError
 from llmstack.optim.schedules import learning_rate
 from llmstack.registry import MODELS, STAGES

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from llmstack.errors import UserError
-from llmstack.plugins import load_plugins
+from llmstack.plugins import load_function, load_plugins
 
 
 @pytest.fixture
@@ -71,3 +71,27 @@ def test_a_complaint_of_the_registry_passes_as_it_is(folder):
     )
     with pytest.raises(UserError, match="^adamw: expected a new optimizer, got a name that is already registered"):
         load_plugins(["plugin_twice"], folder=folder)
+
+
+def test_a_function_is_found_by_its_address(folder):
+    (folder / "plugin_f.py").write_text("def rows():\n    return [1]\n\nLIMIT = 3\n", encoding="utf-8")
+    with pytest.raises(UserError, match="plugin_f:rows: .*no module named 'plugin_f' .* must be under `plugins`"):
+        load_function("plugin_f:rows")
+    load_plugins(["plugin_f"], folder=folder)
+    assert load_function("plugin_f:rows")() == [1]
+    assert load_function("json:dumps")([1]) == "[1]"
+    for address, message in (
+        ("plugin_f.rows", "expected package.module:function, got 'plugin_f.rows'"),
+        (":rows", "expected package.module:function"),
+        ("plugin_f:row", "expected a function 'row' in plugin_f, got nothing of that name. Did you mean `rows`"),
+        ("plugin_f:LIMIT", "expected a function 'LIMIT' in plugin_f, got a int. It has rows"),
+    ):
+        with pytest.raises(UserError, match=message):
+            load_function(address)
+
+
+def test_a_function_of_a_broken_module_names_the_place(folder):
+    (folder / "plugin_g.py").write_text("1 / 0\n", encoding="utf-8")
+    sys.path.insert(0, str(folder))
+    with pytest.raises(UserError, match=r"plugin_g:rows: .* raised ZeroDivisionError .*plugin_g\.py:1"):
+        load_function("plugin_g:rows")

@@ -14,6 +14,7 @@ import pytest
 
 from llmstack.cli import chat as module
 from llmstack.cli.main import main
+from llmstack.data.field_map import FieldMap
 from llmstack.data.jsonl import json_rows
 from llmstack.engine.stop import Interrupts
 from tests.helpers.stages import causal_folder, scalar_folder, tokenizer
@@ -60,7 +61,7 @@ def test_saving(talk, tmp_path):
     path = tmp_path / "a.jsonl"
     said = talk("/save x", "/system black", "red", "/save", f"/save {tmp_path / 'no' / 'x'}", f"/save {path}", "/reset",
                 "/system", "blue", f"/save {path}")  # fmt: skip
-    rows = [row.messages("messages") for row in json_rows(str(path), {})]
+    rows = [row.messages("messages") for row in json_rows(str(path), FieldMap())]
     assert [[turn.role for turn in turns] for turns in rows] == [["system", "user", "assistant"], ["user", "assistant"]]
     assert [rows[0][0].content, rows[0][1].content, rows[1][0].content] == ["black", "red", "blue"]
     assert [line for line in said.err.splitlines() if "save" in line or "added" in line] == [

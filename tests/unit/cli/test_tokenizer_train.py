@@ -9,8 +9,9 @@ import pytest
 
 from llmstack.cli.main import main
 from llmstack.config.data import TokenizerConfig
+from llmstack.data.recipe_tokenizer import build_tokenizer
 from llmstack.data.records import Message
-from llmstack.data.tokenizer import Tokenizer, build_tokenizer
+from llmstack.data.tokenizer import Tokenizer
 
 PARAGRAPHS = [f"Chapter {n}.\nReturn the value of option number {n}, then close the file." for n in range(40)]
 TEMPLATE = (

@@ -114,6 +114,37 @@ def test_files_and_folders_must_be_there(write, problems_in):
     assert "expected an existing folder, got 'tok'" in found["tokenizer.path"].message
 
 
+def test_what_sources_inside_sources_name_must_be_there(write, problems_in):
+    write("x", "a.txt")
+    write("x", "tokens.bin")
+    write("def rows():\n    yield {}\n", "my_rows.py")
+    sources = {
+        "one": "{source: text, path: a.txt}",
+        "two": "{source: callable, function: 'my_rows:rows', record: text}",
+    }
+    of = ", ".join(f"{name}: {options}" for name, options in sources.items())
+    whole = "{source: stdlib_docs, split: train}\n    eval"
+    text = SHORT.replace(whole, f"{{source: concat, of: {{{of}}}}}\n    eval")
+    recipe = write("plugins: [my_rows]\n" + text)
+    loaded = load_recipe(recipe)
+    assert list(loaded.config.stages["base"].data.of) == ["one", "two"]
+    assert loaded.resolved["stages"]["base"]["data"]["of"]["one"]["path"] == "a.txt"
+    found = problems_in(
+        recipe,
+        "stages.base.data.of.one.path=b.txt",
+        "stages.base.data.of.two.function='my_rows:row'",
+        "+stages.base.data.of.three={source: megatron, path: tokens}",
+        "+stages.base.data.of.four={source: hf_dataset, path: nowhere, record: text}",
+    )
+    at = "stages.base.data.of"
+    assert {path: problem.message.partition(", got")[0] for path, problem in found.items()} == {
+        f"{at}.one.path": "expected an existing file or a glob that matches some",
+        f"{at}.two.function": "my_rows:row: expected a function 'row' in my_rows",
+        f"{at}.three.path": "expected the beginning of the names of a .bin and an .idx file (there is no tokens.idx)",
+        f"{at}.four.path": "expected an existing folder",
+    }
+
+
 def test_a_model_folder_can_be_named_instead_of_a_stage(write, problems_in):
     recipe = write()
     Path("empty").mkdir()

@@ -5,7 +5,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from llmstack.config.data import (
     AnySource,
+    CallableConfig,
+    ConcatConfig,
+    HfDatasetConfig,
     JsonlConfig,
+    MegatronConfig,
+    ParquetConfig,
     StdlibConfig,
     StdlibSignaturesConfig,
     TextFileConfig,
@@ -21,6 +26,11 @@ TRAIN_ON = {"source": "stdlib_docs", "split": "train"}
     [
         ({"source": "text", "path": "a.txt"}, TextFileConfig),
         ({"source": "jsonl", "path": "a.jsonl", "record": "prompt", "fields": {"prompt": "question"}}, JsonlConfig),
+        ({"source": "parquet", "path": "a.parquet", "record": "preference"}, ParquetConfig),
+        ({"source": "hf_dataset", "path": "a", "record": "messages"}, HfDatasetConfig),
+        ({"source": "callable", "function": "a:b", "arguments": {"c": [1]}}, CallableConfig),
+        ({"source": "megatron", "path": "a/tokens"}, MegatronConfig),
+        ({"source": "concat", "of": {"a": {"source": "text", "path": "a.txt"}}}, ConcatConfig),
         ({"source": "stdlib_docs", "split": "eval", "limit": 3}, StdlibConfig),
         ({"source": "stdlib_summaries", "split": "eval", "max_prompt_chars": 80}, StdlibSignaturesConfig),
     ],
@@ -35,6 +45,12 @@ def test_each_source_has_its_options(value, kind):
         {"source": "text", "path": "a.txt", "split": "train"},
         {"source": "jsonl", "path": "a.jsonl"},
         {"source": "stdlib_docs", "split": "train", "limit": 0},
+        {"source": "parquet", "path": "a", "record": "text", "split": "train"},
+        {"source": "hf_dataset", "path": "a", "record": "text", "split": ""},
+        {"source": "callable", "function": "a:b", "fields": {"text": "c"}},
+        {"source": "jsonl", "path": "a.jsonl", "record": "text", "max_record_bytes": 0},
+        {"source": "concat", "of": {}},
+        {"source": "concat", "of": {"a": {"source": "text"}}},
     ],
 )
 def test_options_of_another_source_are_refused(value):

@@ -110,6 +110,9 @@ def test_every_shipped_group_passes(schema):
         assert errors({"stages": {"a": yaml.safe_load(path.read_text(encoding="utf-8"))}}, schema, schema) == []
 
 
+NESTED = {"source": "concat", "of": {"x": {"source": "concat", "of": {"y": {"source": "text", "split": "x"}}}}}
+
+
 @pytest.mark.parametrize(
     ("change", "path"),
     [
@@ -123,6 +126,7 @@ def test_every_shipped_group_passes(schema):
         ({"stages": {"a": {"kind": "pretrain", "budget": "100"}}}, "stages.a.budget"),
         ({"stages": {"a": {"kind": "pretrain", "centering": 1}}}, "stages.a.centering"),
         ({"stages": {"a": {"kind": "sft", "data": {"source": "text", "split": "x"}}}}, "stages.a.data.split"),
+        ({"stages": {"a": {"kind": "sft", "data": NESTED}}}, "stages.a.data.of.x.of.y.split"),
         ({"stages": {"a": {"kind": "ppo", "reward": {"kind": "model", "frm": "x"}}}}, "stages.a.reward.frm"),
     ],
 )

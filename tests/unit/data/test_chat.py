@@ -88,6 +88,26 @@ def test_template_that_rewrites_earlier_turns_is_refused() -> None:
         template(source).assistant_spans(chat, "<|im_end|>")
 
 
+def test_the_last_turn_alone() -> None:
+    chat = (*CHAT, *CHAT[1:])
+    for source, end in ((CHATML, "<|im_end|>"), (TAGGED, "<e>")):
+        text, spans = template(source).assistant_spans(chat, end, last_turn_only=True)
+        assert spans == template(source).assistant_spans(chat, end)[1][-1:]
+        assert text[slice(*spans[0])] == f"Hello.{end}"
+
+
+def test_tools_and_extra_keys_reach_the_template() -> None:
+    source = "{{ tools[0].name if tools else 'none' }}{% for m in messages %}{{ m.name }}{{ m.content }}{% endfor %}"
+    chat = (Message("user", "hi", '{"name": "Ann"}'), Message("assistant", "", '{"content": null}'))
+    assert template(source).render(chat, add_generation_prompt=False, tools='[{"name": "add"}]') == "addAnnhiNone"
+    assert template(source).render(chat[:1], add_generation_prompt=False) == "noneAnnhi"
+
+
+def test_a_refusal_names_where_the_conversation_comes_from() -> None:
+    with pytest.raises(DataError, match="^x:3, chat_template: expected a conversation .* roles user .no."):
+        template("{{ raise_exception('no') }}").render(CHAT[1:2], add_generation_prompt=False, where="x:3")
+
+
 def test_span_mask_by_hand() -> None:
     #          "ab"    "cd"    "ef"    "gh"
     offsets = [(0, 2), (2, 4), (4, 6), (6, 8)]

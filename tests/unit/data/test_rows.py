@@ -12,7 +12,7 @@ from llmstack.data.records import (
     TextRecord,
 )
 from llmstack.data.row_tables import PreferenceRows, PromptRows
-from llmstack.data.rows import lm_rows_from_chat, lm_rows_from_text, preference_rows, prompt_rows
+from llmstack.data.rows import lm_rows_from_chat, lm_rows_from_text, preference_rows, prompt_and_answer, prompt_rows
 from llmstack.data.tokenizer import Tokenizer
 from llmstack.errors import DataError
 from tests.unit.data.letters import ASSISTANT, END, NEWLINE, PAD, START, STOP, USER, ids, letter_tokenizer
@@ -183,14 +183,41 @@ def test_prompt_longer_than_the_last_bucket(letters: Tokenizer) -> None:
         prompt_rows([PromptRecord("a", where="x:1"), PromptRecord("abca", where="x:2")], letters, (4, 8))
 
 
+def test_a_pair_may_have_a_conversation_before_its_answers(letters: Tokenizer) -> None:
+    prompt = (Message("user", "a"), Message("assistant", "b"), Message("user", "c"))
+    (before, good), (_, bad) = prompt_and_answer(letters, [PreferenceRecord(prompt, "d", "e")] * 2, ["d", "e"])
+    assert before == letters.encode_prompt(prompt)
+    assert (good, bad) == ([*ids("d"), STOP], [*ids("e"), STOP])
+    rows = preference_rows([PreferenceRecord(prompt, "d", "e")], letters, 32)
+    assert rows.arrays["tokens"][0, 0, : len(before) + 2].tolist() == before + good
+    assert rows.arrays["last"][0].tolist() == [len(before) + 1] * 2
+
+
+def test_an_answer_without_a_token_is_not_the_turn_before(letters: Tokenizer) -> None:
+    tagged = (
+        "{% for m in messages %}<|im_start|>{% if m.role == 'assistant' %}{% generation %}{{ m.content | trim }}"
+        "{% endgeneration %}{% else %}{{ m.content }}{% endif %}<|im_end|>{% endfor %}"
+    )
+    prompt = (Message("user", "a"), Message("assistant", "b"), Message("user", "c"))
+    with pytest.raises(DataError, match="x:1: expected an answer with a token, got none"):
+        prompt_and_answer(letter_tokenizer(template=tagged), [PreferenceRecord(prompt, " ", "e", where="x:1")], [" "])
+
+
+def test_a_prompt_may_be_a_conversation(letters: Tokenizer) -> None:
+    prompt = (Message("user", "a"), Message("assistant", "b"), Message("user", "c"))
+    rows = prompt_rows([PromptRecord(prompt, "d")], letters, (32,))
+    assert rows.arrays["tokens"][0, -rows.arrays["lengths"][0] :].tolist() == letters.encode_prompt(prompt)
+    assert rows.prompts == ("user: a\n\nassistant: b\n\nuser: c",)
+
+
 def test_wrong_kind_of_record(letters: Tokenizer) -> None:
-    with pytest.raises(DataError, match="expected PreferenceRecord for preference rows, got TextRecord"):
+    with pytest.raises(DataError, match=r"expected PreferenceRecord \(.*\) for preference rows, got a text record"):
         preference_rows([TextRecord("a")], letters, 8)
-    with pytest.raises(DataError, match="expected ResponseRecord or MessagesRecord for chat rows"):
+    with pytest.raises(DataError, match=r"expected ResponseRecord \(.*\) or MessagesRecord \(messages\) for chat rows"):
         lm_rows_from_chat([TextRecord("a")], letters, 8, 0.0)
-    with pytest.raises(DataError, match="expected TextRecord for language-model rows"):
+    with pytest.raises(DataError, match=r"expected TextRecord \(text\) for language-model rows"):
         lm_rows_from_text([PromptRecord("a")], letters, 8)
-    with pytest.raises(DataError, match="expected PromptRecord or ResponseRecord for prompt rows"):
+    with pytest.raises(DataError, match=r"expected PromptRecord \(prompt\) or ResponseRecord \(.*\) for prompt rows"):
         prompt_rows([TextRecord("a")], letters, (8,))
 
 

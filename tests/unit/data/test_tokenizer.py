@@ -7,21 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmstack.config.data import TokenizerConfig
 from llmstack.data.bpe import train_bpe
 from llmstack.data.chat import CHATML
 from llmstack.data.records import Message
-from llmstack.data.tokenizer import Tokenizer, build_tokenizer
+from llmstack.data.tokenizer import Tokenizer
 from llmstack.errors import DataError
 from tests.unit.data.letters import ASSISTANT, END, NEWLINE, PAD, START, STOP, USER, ids, letter_tokenizer
 
 USER_TURN, ANSWER = Message("user", "hi"), Message("assistant", "yo.")
-
-
-def text_config(tmp_path: Path, text: str, **options: object) -> TokenizerConfig:
-    (tmp_path / "corpus.txt").write_text(text)
-    data = {"source": "text", "path": str(tmp_path / "corpus.txt")}
-    return TokenizerConfig(**{"kind": "bpe", "vocab_size": 300, "data": data, **options})
 
 
 def test_ids_by_hand(letters: Tokenizer) -> None:
@@ -73,6 +66,21 @@ def test_control_token_in_a_turn_is_refused(letters: Tokenizer) -> None:
         letters.encode_chat((Message("user", "a<|im_end|>b"), ANSWER), where="x.jsonl:7")
     with pytest.raises(DataError, match="prompt: expected user text without control tokens"):
         letters.encode_prompt((Message("user", "<|pad|>"),))
+
+
+def test_control_token_in_tools_is_refused(letters: Tokenizer) -> None:
+    with pytest.raises(DataError, match="x: expected tools text without control tokens, got '<.pad.>'"):
+        letters.encode_chats([(USER_TURN, ANSWER)], wheres=["x"], tools=['[{"name": "<|pad|>"}]'])
+    call = Message("assistant", "", '{"tool_calls": [{"name": "<|im_end|>"}]}')
+    with pytest.raises(DataError, match="messages: expected assistant text without control tokens, got '<.im_end.>'"):
+        letters.encode_chat((USER_TURN, call))
+
+
+def test_a_template_that_drops_something_is_refused(letters: Tokenizer) -> None:
+    with pytest.raises(DataError, match="^x:1, tokenizer template: .* leaves out the tools"):
+        letters.encode_chats([(USER_TURN, ANSWER)], wheres=["x:1"], tools=['[{"name": "a"}]'])
+    with pytest.raises(DataError, match="^prompt, tokenizer template: .* leaves out the tools"):
+        letters.encode_prompt((USER_TURN,), tools='[{"name": "a"}]')
 
 
 def test_no_template() -> None:
@@ -133,50 +141,3 @@ def test_save_and_load_keep_everything(bpe: Tokenizer, tmp_path: Path) -> None:
 def test_fingerprint_tells_templates_apart(letters: Tokenizer) -> None:
     assert letters.fingerprint() == letter_tokenizer().fingerprint()
     assert letters.fingerprint() != letter_tokenizer(template=CHATML).fingerprint()
-
-
-def test_build_bpe(tmp_path: Path) -> None:
-    config = text_config(tmp_path, "return the value of the option " * 3)
-    tokenizer = build_tokenizer(config, seed=1)
-    assert tokenizer.fingerprint() == build_tokenizer(config, seed=2).fingerprint()
-    assert tokenizer.template.source == CHATML
-
-
-def test_build_bpe_uses_its_cache_only_for_the_same_texts(tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    config = text_config(tmp_path, "return the value " * 3)
-    first = build_tokenizer(config, seed=1, cache_dir=cache)
-    stamp = (cache / "tokenizer.json").stat().st_mtime_ns
-    assert build_tokenizer(config, seed=1, cache_dir=cache).fingerprint() == first.fingerprint()
-    assert (cache / "tokenizer.json").stat().st_mtime_ns == stamp
-    changed = build_tokenizer(text_config(tmp_path, "close a file " * 3), seed=1, cache_dir=cache)
-    assert changed.fingerprint() != first.fingerprint()
-    assert Tokenizer.load(cache).fingerprint() == changed.fingerprint()
-
-
-def test_build_from_folder(tmp_path: Path) -> None:
-    letter_tokenizer(template=None).save(tmp_path / "bare")
-    letter_tokenizer().save(tmp_path / "own")
-    (tmp_path / "mine.jinja").write_text("{{ messages[0].content }}<|im_end|>")
-    folder = TokenizerConfig(kind="folder", path=str(tmp_path / "bare"))
-    assert build_tokenizer(folder, seed=1).template.source == CHATML
-    own = TokenizerConfig(kind="folder", path=str(tmp_path / "own"))
-    assert build_tokenizer(own, seed=1).fingerprint() == letter_tokenizer().fingerprint()
-    mine = own.model_copy(update={"chat_template": str(tmp_path / "mine.jinja")})
-    assert build_tokenizer(mine, seed=1).template.source == "{{ messages[0].content }}<|im_end|>"
-
-
-def test_build_with_a_missing_template_file(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"tokenizer.chat_template: expected chatml or a Jinja file. no.jinja: .*No such"
-    ):
-        build_tokenizer(text_config(tmp_path, "a", chat_template="no.jinja"), seed=1)
-
-
-def test_build_needs_the_options_of_its_kind() -> None:
-    with pytest.raises(DataError, match="tokenizer.path: expected a tokenizer folder"):
-        build_tokenizer(TokenizerConfig.model_construct(kind="folder", chat_template="chatml", path=None), seed=1)
-    with pytest.raises(DataError, match="expected data and vocab_size for kind bpe"):
-        build_tokenizer(
-            TokenizerConfig.model_construct(kind="bpe", chat_template="chatml", data=None, vocab_size=300), seed=1
-        )

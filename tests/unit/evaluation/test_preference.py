@@ -61,6 +61,12 @@ def test_one_graph_a_length(reward):
 def test_rows(tmp_path):
     good = {"prompt": "p", "chosen": "c", "rejected": "r"}
     assert read_pairs(write_jsonl(tmp_path / "a.jsonl", [good]), {}) == [PreferenceRecord("p", "c", "r")]
+    user, chosen = {"role": "user", "content": "p"}, {"role": "assistant", "content": "c"}
+    talks = {"better": [user, chosen], "rejected": [user, {**chosen, "content": "r"}]}
+    found = read_pairs(write_jsonl(tmp_path / "b.jsonl", [talks]), {"chosen": "better"})
+    assert [(pair.prompt_messages, pair.chosen, pair.rejected) for pair in found] == [
+        ((Message("user", "p"),), "c", "r")
+    ]
     with pytest.raises(DataError, match="a.jsonl:1: expected field 'rejected', .* --field rejected=NAME"):
         read_pairs(write_jsonl(tmp_path / "a.jsonl", [{"prompt": "p", "chosen": "c"}]), {})
 

@@ -46,7 +46,8 @@ def test_rows_hold_a_prompt_or_messages(tmp_path):
         ({"messages": [USER, {"role": "assistant", "content": "a"}], "answer": "1"}, "got an assistant's turn last"),
         ({"messages": [USER], "prompt": "x", "answer": "1"}, "expected either 'prompt' or 'messages', got both"),
         ({"prompt": "x"}, "a.jsonl:1: expected field 'answer'"),
-        ({"prompt": "x", "answer": None}, "a.jsonl:1: expected a string in 'answer', got NoneType"),
+        ({"messages": [USER], "tools": 3, "answer": "1"}, "a.jsonl:1: expected a list of objects in 'tools', got 3"),
+        ({"prompt": "x", "answer": None}, "a.jsonl:1: expected a string in 'answer', got null"),
     ],
 )
 def test_bad_rows(tmp_path, row, message):
@@ -62,6 +63,16 @@ def test_ids_of_a_plain_prompt_and_of_a_conversation():
     assert Asking(chat=True, system="s").ids(Question("red?"), tokenizer()) == encode(TURNS)
     assert Asking().ids(Question((user,)), tokenizer()) == encode([user])
     assert Asking(system="s").ids(Question((user,)), tokenizer()) == encode(TURNS)
+
+
+def test_tools_reach_the_template(tmp_path):
+    path = write_jsonl(tmp_path / "a.jsonl", [{"messages": [USER], "tools": [{"name": "add"}]}])
+    (question,) = read_prompts(path, {})
+    with pytest.raises(DataError, match=r"a\.jsonl:1, .*got one that leaves out the tools"):  # ChatML knows none
+        Asking().ids(question, tokenizer())
+    turn = {"role": "assistant", "content": None, "tool_calls": [{"name": "add"}]}
+    path = write_jsonl(tmp_path / "b.jsonl", [{"messages": [USER, turn, USER]}])
+    assert read_prompts(path, {})[0].as_json == [USER, turn, USER]
 
 
 def test_a_system_message_has_one_place():

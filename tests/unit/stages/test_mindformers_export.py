@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from llmstack.config.load import load_recipe
-from llmstack.data.tokenizer import build_tokenizer
+from llmstack.data.recipe_tokenizer import build_tokenizer
 from llmstack.errors import UserError
 from llmstack.registry import MODELS, OPTIMIZERS, STAGES
 from llmstack.stages.base import StageContext
