@@ -10,6 +10,7 @@ from dataclasses import dataclass
 _STAGE_CONFIGS = "llmstack.config.stages"
 _DATA_CONFIGS = "llmstack.config.data"
 _STDLIB = "llmstack.data.stdlib.sources"
+_ANNOTATOR_CONFIGS = "llmstack.config.annotation"
 _SCHEDULES = "llmstack.optim.schedules"
 _MINDFORMERS = "llmstack.integrations.mindformers"
 
@@ -137,6 +138,27 @@ SOURCES = (
         f"{_STDLIB}:StdlibStylePairs",
         "a summary in PEP 257 style against one that breaks it",
         f"{_DATA_CONFIGS}:StdlibSignaturesConfig",
+    ),
+)
+
+ANNOTATORS = (
+    BuiltIn(
+        "endpoint",
+        "llmstack.annotation.endpoint:EndpointAnnotator",
+        "a server with OpenAI's chat completions",
+        f"{_ANNOTATOR_CONFIGS}:EndpointConfig",
+    ),
+    BuiltIn(
+        "model",
+        "llmstack.annotation.local_model:LocalModelAnnotator",
+        "a model folder on this machine",
+        f"{_ANNOTATOR_CONFIGS}:LocalModelConfig",
+    ),
+    BuiltIn(
+        "human",
+        "llmstack.annotation.people:HumanLabels",
+        "labels people have written into a file",
+        f"{_ANNOTATOR_CONFIGS}:HumanConfig",
     ),
 )
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from llmstack.data.field_map import FieldMap
 from llmstack.data.files import is_jsonl, resolve_files
 from llmstack.data.jsonl import json_rows
-from llmstack.data.records import TextRecord
+from llmstack.data.records import ResponseRecord, TextRecord
 from llmstack.data.sources import blocks, whole_text
 from llmstack.errors import DataError, UserError
+from llmstack.evaluation.choice import continuation
 from llmstack.evaluation.likelihood import LikelihoodScorer, Target
 from llmstack.evaluation.loading import Loaded
 from llmstack.evaluation.questions import ON_THE_COMMAND_LINE
@@ -122,6 +124,65 @@ def perplexity(loaded: Loaded[CausalLM], texts: Sequence[TextRecord], options: P
         for text, n, total in zip(texts, count, nll, strict=True)
     ]
     return Report("perplexity", numbers, rows)
+
+
+def answer_rows(loaded: Loaded[CausalLM], samples: Sequence[ResponseRecord]) -> list[dict[str, Any]]:
+    """How well answers alone are predicted, each given its prompt; :func:`mean_of_rows` makes a perplexity of them.
+
+    Prompt and answer are turns of the chat template, and the token that ends the answer counts; without a template the
+    answer follows the prompt on a line of its own. Where both are longer than the context, the beginning of the prompt
+    goes. An answer that then leaves no room for a token of it is left out, and so is one with a control token in it or
+    in its prompt.
+
+    Args:
+        loaded: the language model.
+        samples: prompts and answers.
+
+    Returns:
+        A row a sample: ``where, tokens`` (0: left out) and ``nll``, the mean over them in nats.
+    """
+    targets = _answer_targets(loaded, samples)
+    kept = [target for target in targets if target is not None]
+    likelihoods = iter(LikelihoodScorer(loaded.model).score(kept) if kept else ())
+    rows: list[dict[str, Any]] = []
+    for sample, target in zip(samples, targets, strict=True):
+        logp = np.zeros(0) if target is None else next(likelihoods).logp.astype(np.float64)
+        rows.append({"where": sample.where, "tokens": len(logp), "nll": -float(logp.mean()) if len(logp) else None})
+    return rows
+
+
+def mean_of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Perplexity over some rows of a report, each token alike.
+
+    Args:
+        rows: with ``tokens`` and ``nll``, the mean over them (None without tokens).
+
+    Returns:
+        ``tokens, nll, perplexity``; the last two None without a token.
+    """
+    tokens = sum(row["tokens"] for row in rows)
+    total = sum(row["nll"] * row["tokens"] for row in rows if row["tokens"])
+    if not tokens:
+        return {"tokens": 0, "nll": None, "perplexity": None}
+    return {"tokens": tokens, "nll": total / tokens, "perplexity": _exp(total / tokens)}
+
+
+def _answer_targets(loaded: Loaded[CausalLM], samples: Sequence[ResponseRecord]) -> list[Target | None]:
+    tokenizer = loaded.tokenizer
+    control = tokenizer.control_tokens
+    usable = [s for s in samples if not any(token in text for token in control for text in (s.prompt, s.response))]
+    if tokenizer.has_template:
+        encoded = tokenizer.encode_chats([s.messages for s in usable], wheres=[s.where for s in usable])
+        whole = [Target(ids[: len(mask) - mask[::-1].index(1)], mask.index(1)) for ids, mask in encoded if 1 in mask]
+        usable = [sample for sample, (_, mask) in zip(usable, encoded, strict=True) if 1 in mask]
+    else:
+        whole = [continuation(tokenizer, f"{s.prompt}\n", s.response) for s in usable]
+    found: dict[int, Target] = {}
+    for sample, target in zip(usable, whole, strict=True):
+        cut = max(0, len(target.ids) - loaded.context)
+        if target.start > cut:
+            found[id(sample)] = Target(target.ids[cut:], target.start - cut)
+    return [found.get(id(sample)) for sample in samples]
 
 
 def _sizes(options: PerplexityOptions, context: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ LEVELS = [
     {"runtime", "nn", "losses", "rl"},
     {"data", "models", "optim", "generation", "integrations.mindformers", "integrations.mindrecord"},
     {"engine"},
-    {"stages", "evaluation"},
+    {"stages", "evaluation", "annotation"},
     {"integrations.lm_eval"},
     {"testing"},
     {"cli"},
@@ -29,6 +29,7 @@ SAME_LEVEL = {
     "integrations.mindformers": {"models", "optim"},
     "integrations.mindrecord": {"data"},
     "evaluation": {"stages"},
+    "annotation": {"evaluation"},
 }
 """Which packages of its own level a package may import."""
 DATA_MAY_IMPORT = {"errors", "registry", "plugins", "config", "rl"}

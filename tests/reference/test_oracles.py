@@ -13,6 +13,7 @@ from tests.reference import (
     cross_entropy,
     decoder,
     gae,
+    kappa,
     logprob,
     mlp,
     norm,
@@ -245,3 +246,10 @@ def test_pass_at_k_by_hand():
     """Of four samples with one right, three of the six pairs hold it."""
     assert pass_at_k.pass_at_k([True, False, False, False], 2) == 0.5
     assert pass_at_k.pass_at_k([False, False], 1) == 0.0
+
+
+def test_cohen_kappa_by_hand():
+    """A table of 20, 5, 10, 15 in 50: observed 0.7, expected 0.5."""
+    first, second = "y" * 25 + "n" * 25, "y" * 20 + "n" * 5 + "y" * 10 + "n" * 15
+    close(kappa.cohen_kappa(first, second), 0.4)
+    assert np.isnan(kappa.cohen_kappa("aa", "aa"))

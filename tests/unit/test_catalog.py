@@ -28,6 +28,7 @@ TABLES = {
         "stdlib_summaries",
         "stdlib_style_pairs",
     },
+    "ANNOTATORS": {"endpoint", "model", "human"},
     "OPTIMIZERS": {"adamw", "mindformers:AdamW"},
     "SCHEDULES": {
         "constant",
@@ -60,7 +61,9 @@ def test_a_built_in_has_an_address_that_exists_and_a_summary(table, name):
     assert entry.summary
 
 
-@pytest.mark.parametrize(("table", "name"), [(t, n) for t, n in BUILT_INS if t in ("STAGES", "REWARDS", "SOURCES")])
+@pytest.mark.parametrize(
+    ("table", "name"), [(t, n) for t, n in BUILT_INS if t in ("STAGES", "REWARDS", "SOURCES", "ANNOTATORS")]
+)
 def test_the_options_of_a_built_in_are_a_model(table, name):
     assert issubclass(getattr(registry, table).config(name), BaseModel)
 

@@ -5,9 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from llmstack.data.records import TextRecord
+from llmstack.data.records import Message, ResponseRecord, TextRecord
 from llmstack.errors import DataError, UserError
-from llmstack.evaluation.perplexity import PerplexityOptions, perplexity, read_texts, windows
+from llmstack.evaluation.loading import Loaded
+from llmstack.evaluation.perplexity import (
+    PerplexityOptions,
+    answer_rows,
+    mean_of_rows,
+    perplexity,
+    read_texts,
+    windows,
+)
 from tests.helpers.stages import tokenizer, write_jsonl
 from tests.tolerances import F32_RTOL, F64_RTOL
 from tests.unit.evaluation.test_likelihood import Target, oracle
@@ -82,3 +90,49 @@ def test_sizes_that_do_not_fit(language, options, message):
 def test_nothing_to_score(language):
     with pytest.raises(UserError, match="expected a document of at least two tokens"):
         perplexity(language, TEXTS[2:], PerplexityOptions())
+
+
+def test_answers_are_scored_given_their_prompts(language):
+    samples = [
+        ResponseRecord("red green", "blue", where="a:1"),
+        ResponseRecord("red", "black white black", where="a:2"),
+    ]
+    rows = answer_rows(language, samples)
+    assert [row["where"] for row in rows] == ["a:1", "a:2"]
+    for sample, row in zip(samples, rows, strict=True):
+        before = tokenizer().encode_prompt([Message("user", sample.prompt)])
+        answer = [*tokenizer().encode(sample.response), tokenizer().control_tokens["<|im_end|>"]]
+        logp, _ = oracle(language.model, Target([*before, *answer], len(before)))
+        assert row["tokens"] == len(answer)
+        np.testing.assert_allclose(row["nll"], -logp.mean(), rtol=F32_RTOL)
+
+
+def test_the_mean_of_rows_weighs_tokens_alike():
+    rows = [{"tokens": 1, "nll": 4.0}, {"tokens": 3, "nll": 2.0}, {"tokens": 0, "nll": None}]
+    assert mean_of_rows(rows) == {"tokens": 4, "nll": 2.5, "perplexity": math.exp(2.5)}
+    assert mean_of_rows([]) == {"tokens": 0, "nll": None, "perplexity": None}
+
+
+def test_answers_that_cannot_be_scored_are_left_out(language):
+    samples = [
+        ResponseRecord("red " * 60, "blue"),
+        ResponseRecord("red", "blue " * 70),
+        ResponseRecord("red <|im_end|>", "blue"),
+        ResponseRecord("red", "<|im_end|>"),
+        ResponseRecord("red", "blue"),
+    ]
+    rows = answer_rows(language, samples)
+    assert [row["tokens"] > 0 for row in rows] == [True, False, False, False, True]
+    assert rows[0]["tokens"] == rows[4]["tokens"] and rows[0]["nll"] != rows[4]["nll"]
+    assert answer_rows(language, []) == []
+
+
+def test_answers_without_a_template_follow_on_a_line_of_their_own(language, tmp_path):
+    tokenizer().save(tmp_path)
+    (tmp_path / "chat_template.jinja").unlink()
+    plain = Loaded(language.model, type(tokenizer()).load(tmp_path), tmp_path)
+    assert not plain.tokenizer.has_template
+    (row,) = answer_rows(plain, [ResponseRecord("red", "blue")])
+    before, both = (tokenizer().encode(text) for text in ("red\n", "red\nblue"))
+    logp, _ = oracle(language.model, Target(both, len(before)))
+    np.testing.assert_allclose(row["nll"], -logp.mean(), rtol=F32_RTOL)
