@@ -85,12 +85,18 @@ def read_items(records: Iterable[Record], task: Task) -> Items:
 def _items(records: list[Record], task: Task) -> Iterable[Item]:
     if task == "preference":
         for pair in require(records, (PreferenceRecord,), used_for="labelling preferences"):
-            yield Item(pair.prompt, (pair.chosen, pair.rejected), where=pair.where)
+            yield Item(_plain(pair.prompt, pair.where), (pair.chosen, pair.rejected), where=pair.where)
         return
     kinds: tuple[type[PromptRecord] | type[TextRecord], ...] = (PromptRecord, TextRecord)
     for record in require(records, kinds, used_for=f"labelling, task {task}"):
         text = record.prompt if isinstance(record, PromptRecord) else record.text
-        yield Item(text, where=record.where)
+        yield Item(_plain(text, record.where), where=record.where)
+
+
+def _plain(prompt: object, where: str) -> str:
+    if not isinstance(prompt, str):
+        raise DataError(f"{where}: expected a prompt of plain text, got a conversation. Write it as one text.")
+    return prompt
 
 
 def check_item(item: Item) -> None:
@@ -100,11 +106,9 @@ def check_item(item: Item) -> None:
         item: from data or from a person's file.
 
     Raises:
-        DataError: a text of it is empty, is a conversation, or holds halves of characters.
+        DataError: a text of it is empty, or holds halves of characters.
     """
     for name, text in (("a prompt", item.prompt), *(("an answer", answer) for answer in item.answers or ())):
-        if not isinstance(text, str):
-            raise DataError(f"{item.where}: expected {name} of plain text, got a conversation. Write it as one text.")
         if not text.strip():
             raise DataError(f"{item.where}: expected {name} with some text, got none. Write some, or remove the row.")
         if not is_text(text):

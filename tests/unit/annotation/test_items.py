@@ -32,7 +32,7 @@ def test_an_id_is_that_of_the_texts():
     ("records", "task", "message"),
     [
         ([], "class", "expected at least one"),
-        ([ResponseRecord("p", "r", where="f:1")], "response", "f:1: expected PromptRecord or TextRecord"),
+        ([ResponseRecord("p", "r", where="f:1")], "response", "f:1: expected PromptRecord .*or TextRecord"),
         ([PromptRecord("p", where="f:1")], "preference", "f:1: expected PreferenceRecord"),
         ([PromptRecord(" ", where="f:1")], "class", "f:1: expected a prompt with some text, got none"),
         ([PreferenceRecord("p", "", "y", where="f:1")], "preference", "f:1: expected an answer with some text"),

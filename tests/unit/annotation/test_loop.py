@@ -21,7 +21,7 @@ def job(here, server):
 
 def records_of(path, record):
     options = SOURCES.config("jsonl")(source="jsonl", path=str(path), record=record)
-    return SOURCES.get("jsonl")(options, seed=0).records()
+    return list(SOURCES.get("jsonl")(options, seed=0).records())
 
 
 def test_rounds_until_the_queue_is_empty(job, server):
