@@ -11,6 +11,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import chain
 
+import numpy as np
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from llmstack.data.documents import Encoded
@@ -86,11 +87,15 @@ def _up_to(chunks: Iterator[list[Record]], chars: int) -> Iterator[list[Record]]
 
 
 def _size(record: Record) -> int:
-    """Characters of a record, roughly."""
+    """Characters of a record, or ids of one that has these, roughly."""
     size = 0
-    for value in vars(record).values():
-        texts = value if isinstance(value, tuple) else (value,)
-        size += sum(len(text) for text in (getattr(item, "content", item) for item in texts) if isinstance(text, str))
+    for name, value in vars(record).items():
+        if name == "where":
+            continue
+        if isinstance(value, np.ndarray):
+            size += value.size
+        parts = value if isinstance(value, tuple) else (value,)
+        size += sum(len(text) for text in (getattr(part, "content", part) for part in parts) if isinstance(text, str))
     return size
 
 
