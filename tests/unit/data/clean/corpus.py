@@ -95,7 +95,7 @@ class Planted:
 
 
 def with_copies(seed: int, *, originals: int, copies: int, edits: int) -> Planted:
-    """Originals, edited copies of some of them in random places behind these, and half copies, which are no duplicates."""
+    """Originals, half copies of some of them, which are no duplicates, and edited copies of some."""
     writer = Writer(seed)
     texts = ["\n".join(writer.lines()) for _ in range(originals)]
     for number in range(copies):  # half the lines are those of an original: similarity 1/3

@@ -26,10 +26,18 @@ def judged(text: str, **options):
 @pytest.mark.parametrize(
     ("option", "text", "wanted"),
     [
-        ({"terminal_punctuation": True}, "A menu\nA sentence.\n\nOne more!\nTo be continued...", "A sentence.\n\nOne more!"),
+        (
+            {"terminal_punctuation": True},
+            "A menu\nA sentence.\n\nOne more!\nTo be continued...",
+            "A sentence.\n\nOne more!",
+        ),
         ({"min_line_words": 5}, "one two three four five\none two three four", "one two three four five"),
         ({"javascript_lines": True}, "Turn on JavaScript, please.\nNot javascripting.", "Not javascripting."),
-        ({"policy_lines": True}, "This site uses cookies.\nRead our Terms of Use here.\nWe eat cookies.", "We eat cookies."),
+        (
+            {"policy_lines": True},
+            "This site uses cookies.\nRead our Terms of Use here.\nWe eat cookies.",
+            "We eat cookies.",
+        ),
         ({"citations": True}, "It is so.[1] Or not[citation needed]; see [a].[edit]", "It is so. Or not; see [a]."),
     ],
 )
