@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -68,7 +69,8 @@ class Workers:
         waiting: deque[Future[Any]] = deque()
         try:
             for item in chain(first, stream):
-                waiting.append(pool.submit(_work, path, item))
+                with _interrupts_held():  # submitting starts processes
+                    waiting.append(pool.submit(_work, path, item))
                 if len(waiting) >= self._count * _ITEMS_AHEAD:
                     yield waiting.popleft().result()
             while waiting:
@@ -93,8 +95,17 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
 
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """SIGINT waits; processes started inside never get it. Ctrl-C reaches all of them, but the main one decides."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _start() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the main one decides
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

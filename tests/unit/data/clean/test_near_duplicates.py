@@ -103,6 +103,14 @@ def test_one_large_cluster_of_different_signatures_is_found_at_once():
     assert set(cluster(signatures, bands=14, rows=9, threshold=0.9).tolist()) == {0}
 
 
+def test_a_chain_is_one_cluster_though_its_ends_differ():
+    chain = np.zeros((4, 10), np.uint32)
+    chain[1, 1:4], chain[2, 1:7], chain[3, 1:10] = 1, [1, 1, 1, 2, 2, 2], [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert cluster(chain, bands=1, rows=1, threshold=0.7).tolist() == [0, 0, 0, 0]
+    assert cluster(chain, bands=1, rows=1, threshold=0.8).tolist() == [0, 1, 2, 3]
+    assert cluster(chain[[0, 2, 1]], bands=1, rows=1, threshold=0.7).tolist() == [0, 0, 0]
+
+
 def test_bands_favour_finding_pairs_at_the_threshold():
     bands, rows = bands_for(0.8, 128)
     assert bands * rows <= 128

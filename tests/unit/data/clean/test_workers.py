@@ -68,19 +68,43 @@ def test_a_process_that_is_ended_is_an_error_and_no_endless_wait(tmp_path):
         list(workers.map(die, range(5)))
 
 
-def test_processes_end_with_a_parent_that_is_killed(tmp_path):
+def started(tmp_path, *body):
+    """A process of its own group that runs some lines with ``workers`` of two processes."""
     script = tmp_path / "parent.py"
-    script.write_text(
-        "import time\nfrom functools import partial\nfrom pathlib import Path\n"
-        "from llmstack.data.clean.workers import Workers\n"
-        "from tests.unit.data.clean.test_workers import times\n"
-        "if __name__ == '__main__':\n"
-        f"    with Workers(2, Path({str(tmp_path)!r})) as workers:\n"
-        "        print(*{process for _, process in workers.map(partial(times, 2), range(20))}, flush=True)\n"
-        "        time.sleep(100)\n"
+    lines = (
+        "import os, signal, time",
+        "from functools import partial",
+        "from pathlib import Path",
+        "from llmstack.data.clean.workers import Workers",
+        "from tests.unit.data.clean.test_workers import times",
+        "if __name__ == '__main__':",
+        f"    with Workers(2, Path({str(tmp_path)!r})) as workers:",
+        *(f"        {line}" for line in body),
     )
+    script.write_text("\n".join(lines))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment) as parent:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, script], env=environment, start_new_session=True, **pipes)
+
+
+def test_an_interrupt_of_all_processes_is_the_main_one_s_to_decide_about(tmp_path):
+    with started(
+        tmp_path,
+        "signal.signal(signal.SIGINT, lambda *_: None)",
+        "results = workers.map(partial(times, 2), range(200))",
+        "next(results)",
+        "os.killpg(0, signal.SIGINT)",
+        "print(sum(value for value, _ in results))",
+    ) as parent:
+        assert parent.communicate(timeout=60) == (f"{sum(range(0, 400, 2))}\n", "")
+
+
+def test_processes_end_with_a_parent_that_is_killed(tmp_path):
+    with started(
+        tmp_path,
+        "print(*{process for _, process in workers.map(partial(times, 2), range(20))}, flush=True)",
+        "time.sleep(100)",
+    ) as parent:
         children = [int(process) for process in parent.stdout.readline().split()]
         assert children
         parent.kill()
