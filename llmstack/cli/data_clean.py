@@ -101,6 +101,6 @@ class Lines(Listener):
         found = [f"{reason} {found.documents:,}" for reason, found in by_frequency(tally.dropped)]
         found += [f"{what} {found.count:,}" for what, found in by_frequency(tally.changed)]
         more = [f"{len(found) - _SHOWN_REASONS} more"] if len(found) > _SHOWN_REASONS else []
-        numbers = f"{tally.documents_in:>11,} -> {tally.documents_out:>11,} documents {tally.seconds:>7.1f} s"
+        numbers = f"{tally.documents_in:>11,} -> {tally.documents_out:>11,} documents {tally.cpu_seconds:>7.1f} s"
         sys.stdout.write(f"{step.name:<19}{numbers}  {', '.join(found[:_SHOWN_REASONS] + more)}".rstrip() + "\n")
         sys.stdout.flush()

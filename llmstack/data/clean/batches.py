@@ -47,14 +47,14 @@ class BatchResult:
         documents: those that are left.
         scans: for each of them what the corpus step wants to remember; empty without one.
         tallies: the counts of each step.
-        scan_seconds: time spent in the corpus step.
+        scan_cpu_seconds: processor time spent in the corpus step.
     """
 
     num_taken: int
     documents: list[Document]
     scans: list[np.ndarray]
     tallies: list[Tally]
-    scan_seconds: float
+    scan_cpu_seconds: float
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,12 @@ class BatchWork:
         for step in self.steps:
             left, tally = self._applied(step, left)
             tallies.append(tally)
-        started = time.perf_counter()
+        started = time.process_time()
         scans = [] if self.scanner is None else [self.scanner.scan(document) for document in left]
-        return BatchResult(len(documents), left, scans, tallies, time.perf_counter() - started)
+        return BatchResult(len(documents), left, scans, tallies, time.process_time() - started)
 
     def _applied(self, step: Step, documents: list[Document]) -> tuple[list[Document], Tally]:
-        started = time.perf_counter()
+        started = time.process_time()
         left, tally = [], Tally()
         for document in documents:
             outcome = step.apply(document)
@@ -95,7 +95,7 @@ class BatchWork:
             tally.add(document, outcome, self.excerpts)
             if outcome.text is not None:
                 left.append(document if outcome.text == document.text else replace(document, text=outcome.text))
-        tally.seconds = time.perf_counter() - started
+        tally.cpu_seconds = time.process_time() - started
         return left, tally
 
 

@@ -129,9 +129,9 @@ class Pipeline:
                 continue
             spill = Spill(scratch / f"pass-{number}.pickle")
             total = self._run_pass(current, batches, spill.write, total=total)
-            started = time.perf_counter()
+            started = time.process_time()
             decision = current.scanner.decide()
-            current.scanner_report.tally.seconds += time.perf_counter() - started
+            current.scanner_report.tally.cpu_seconds += time.process_time() - started
             self._passes[number + 1].begin_with(decision, current.scanner_report)
             current.scanner = None  # frees what it remembered
             batches = spill.read()
@@ -160,7 +160,7 @@ class Pipeline:
         for report, tally in zip(current.reports, result.tallies, strict=True):
             report.tally.merge(tally, self._excerpts.limit)
         if current.scanner is not None:
-            current.scanner_report.tally.seconds += result.scan_seconds
+            current.scanner_report.tally.cpu_seconds += result.scan_cpu_seconds
             if result.documents:
                 numbers = np.array([document.number for document in result.documents], np.int64)
                 current.scanner.collect(numbers, result.scans)

@@ -84,12 +84,12 @@ class Report:
             f"{first.chars_in:,} characters are left, after {self.seconds:,.1f} seconds."
         )
         yield ""
-        yield "| step | documents in | out | changed | characters out | seconds |"
+        yield "| step | documents in | out | changed | characters out | CPU seconds |"
         yield "|---|---|---|---|---|---|"
         for step in self.steps:
             tally = step.tally
             cells = (tally.documents_in, tally.documents_out, tally.documents_changed, tally.chars_out)
-            yield f"| {step.name} | {' | '.join(f'{cell:,}' for cell in cells)} | {tally.seconds:,.1f} |"
+            yield f"| {step.name} | {' | '.join(f'{cell:,}' for cell in cells)} | {tally.cpu_seconds:,.1f} |"
         for step in self.steps:
             yield from _step_lines(step)
         yield from ("", "## Configuration", "", "```json", json.dumps(self.config, indent=2, ensure_ascii=False), "```")

@@ -74,7 +74,7 @@ class Tally:
         documents_changed: documents that went on with another text.
         chars_in: characters that came in.
         chars_out: characters that went on.
-        seconds: time spent in the step, added up over processes.
+        cpu_seconds: processor time spent in the step, added up over processes.
         dropped: reason -> documents dropped for it.
         changed: kind of change -> where it was made.
     """
@@ -84,7 +84,7 @@ class Tally:
     documents_changed: int = 0
     chars_in: int = 0
     chars_out: int = 0
-    seconds: float = 0.0
+    cpu_seconds: float = 0.0
     dropped: dict[str, Finding] = field(default_factory=dict)
     changed: dict[str, Finding] = field(default_factory=dict)
 
@@ -116,7 +116,7 @@ class Tally:
             other: theirs.
             limit: how many examples of a reason to hold.
         """
-        for name in ("documents_in", "documents_out", "documents_changed", "chars_in", "chars_out", "seconds"):
+        for name in ("documents_in", "documents_out", "documents_changed", "chars_in", "chars_out", "cpu_seconds"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for mine, theirs in ((self.dropped, other.dropped), (self.changed, other.changed)):
             for reason, finding in theirs.items():
@@ -130,7 +130,7 @@ class Tally:
             "documents_changed": self.documents_changed,
             "chars_in": self.chars_in,
             "chars_out": self.chars_out,
-            "seconds": round(self.seconds, 3),
+            "cpu_seconds": round(self.cpu_seconds, 3),
             "dropped": {
                 reason: {"documents": finding.documents, "examples": finding.examples}
                 for reason, finding in by_frequency(self.dropped)
