@@ -20,7 +20,7 @@ from llmstack.errors import Interrupted
 if TYPE_CHECKING:
     from llmstack.engine.stop import Interrupts
 
-_LISTS = ("stages", "models", "providers", "rewards", "sources", "optimizers", "schedules", "recipes")
+_LISTS = ("stages", "models", "providers", "rewards", "sources", "optimizers", "schedules", "cleaners", "recipes")
 _DTYPES = ("float32", "float16", "bfloat16")
 
 
