@@ -44,7 +44,7 @@ def duplicate_ratios(pieces: Sequence[str]) -> tuple[float, float]:
 
 
 def top_ngram_char_ratio(hashes: np.ndarray, lengths: np.ndarray, size: int) -> float:
-    """Share of characters in the most frequent n-gram; of several, in the one that covers most.
+    """Share of characters in the most frequent n-gram; of several, in the longest.
 
     Args:
         hashes: uint64 (W,), the words.
@@ -54,11 +54,13 @@ def top_ngram_char_ratio(hashes: np.ndarray, lengths: np.ndarray, size: int) -> 
     Returns:
         0 to 1; 0 when no n-gram occurs twice.
     """
-    grams, places, counts = _distinct(hashes, size)
-    if len(grams) == 0 or counts.max() < 2:
+    first, places, counts = _distinct(hashes, size)
+    if counts.max(initial=0) < 2:
         return 0.0
-    covered = max(_covered(places == top, lengths, size) for top in np.flatnonzero(counts == counts.max()))
-    return float(covered / lengths.sum())
+    edges = np.concatenate([[0], np.cumsum(lengths)])
+    chars = (edges[size:] - edges[:-size])[first]
+    top = np.lexsort((-chars, -counts))[0]
+    return float(_covered(places == top, lengths, size) / lengths.sum())
 
 
 def duplicate_ngram_char_ratio(hashes: np.ndarray, lengths: np.ndarray, size: int) -> float:
@@ -72,16 +74,17 @@ def duplicate_ngram_char_ratio(hashes: np.ndarray, lengths: np.ndarray, size: in
     Returns:
         0 to 1.
     """
-    grams, places, counts = _distinct(hashes, size)
-    if len(grams) == 0 or counts.max() < 2:
+    _, places, counts = _distinct(hashes, size)
+    if counts.max(initial=0) < 2:
         return 0.0
     return float(_covered(counts[places] > 1, lengths, size) / lengths.sum())
 
 
 def _distinct(hashes: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The different n-grams, which one is at each place, and how often each occurs."""
-    grams, places, counts = np.unique(ngram_hashes(hashes, size), return_inverse=True, return_counts=True)
-    return grams, places, counts
+    """Of the different n-grams: where each is first, which one is at each place, and how often each occurs."""
+    grams = ngram_hashes(hashes, size)
+    _, first, places, counts = np.unique(grams, return_index=True, return_inverse=True, return_counts=True)
+    return first, places, counts
 
 
 def _covered(starts: np.ndarray, lengths: np.ndarray, size: int) -> int:

@@ -17,7 +17,6 @@ _LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 # joiners (U+200C, U+200D) and direction marks carry meaning in some scripts and stay
 _INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff]")
 _SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
-_LINE_TAILS = re.compile("[ \t]+$", re.MULTILINE)
 _BLANK_LINES = re.compile("\n{3,}")
 
 
@@ -45,7 +44,7 @@ def tidy_whitespace(text: str) -> str:
     Args:
         text: with ``\\n`` as line ends.
     """
-    text = _LINE_TAILS.sub("", _SPACES.sub(" ", text))
+    text = "\n".join(line.rstrip(" \t") for line in _SPACES.sub(" ", text).split("\n"))
     return _BLANK_LINES.sub("\n\n", text).strip("\n")
 
 

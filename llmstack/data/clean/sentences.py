@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-_END = re.compile(r"""[.!?]+["'”’»)\]]*(?=\s|$)|[。！？]+[」』”]*""")
+# begins where a run of marks does: else a long run that ends no sentence would cost its square
+_END = re.compile(r"""(?<![.!?])[.!?]+["'”’»)\]]*(?=\s|$)|[。！？]+[」』”]*""")
 
 
 def split_sentences(text: str) -> list[tuple[int, int]]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 import zstandard
@@ -8,11 +9,13 @@ import zstandard
 from llmstack.config.clean import CleanConfig
 from llmstack.data.clean.pipeline import Listener
 from llmstack.data.clean.run import build_steps, clean, documents_of
+from llmstack.data.clean.step import CorpusStep
 from llmstack.errors import DataError
 from tests.unit.data.clean.corpus import (
     BOILERPLATE,
     PERSONAL,
     Writer,
+    document,
     precision_and_recall,
     with_boilerplate,
     with_contamination,
@@ -186,3 +189,30 @@ def test_a_step_that_cannot_be_built_is_named(tmp_path):
     config = config_of(tmp_path, [kind("normalise"), kind("personal_data", phone_regions=["ZZ"])], {})
     with pytest.raises(DataError, match=r"^steps\.1\.phone_regions: expected ISO 3166"):
         build_steps(config.steps, seed=0)
+
+
+RUNS = {
+    "spaces": "a" + " " * 200_000 + "b.",
+    "marks": "x" + "." * 200_000 + "x y",
+    "one word": "a " * 100_000,
+    "digits": "1 " * 50_000,
+    "colons": "0:" * 50_000,
+    "at signs": "a@" * 100_000,
+    "a long name": "a." * 100_000 + "@b.com",
+    "pairs": " ".join(f"w{number // 2} v{number // 2}" for number in range(20_000)) * 2,
+}
+"""Texts on which a careless expression, or a comparison of all with all, takes minutes: the square of their length."""
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_no_step_costs_the_square_of_a_text_s_length(name):
+    off = dict.fromkeys(("max_duplicate_line_ratio", "max_duplicate_line_char_ratio"))
+    whole = {"max_top_ngram_char_ratio": {2: 1.0, 3: 1.0}, "max_duplicate_ngram_char_ratio": {5: 1.0, 10: 1.0}}
+    kinds = ("normalise", "gopher_quality", "c4", "repeated_lines", "repeated_sentences", "near_duplicates")
+    steps = [kind(one) for one in (*kinds, "exact_duplicates", "personal_data")]
+    steps += [kind("gopher_repetition", **off, **whole), kind("language", keep=["en"])]
+    for one, step in build_steps(config_of("x", steps, {}).steps, seed=0):
+        started = time.process_time()
+        work = step.scan if isinstance(step, CorpusStep) else step.apply
+        work(document(RUNS[name]))
+        assert time.process_time() - started < 10, one
