@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 _STAGE_CONFIGS = "llmstack.config.stages"
 _DATA_CONFIGS = "llmstack.config.data"
+_CLEAN_CONFIGS = "llmstack.config.clean"
+_CLEAN = "llmstack.data.clean"
 _STDLIB = "llmstack.data.stdlib.sources"
 _ANNOTATOR_CONFIGS = "llmstack.config.annotation"
 _SCHEDULES = "llmstack.optim.schedules"
@@ -182,4 +184,22 @@ SCHEDULES = (
             ("WarmUpStableDecayLR", "warm_up_stable_decay"),
         )
     ),
+)
+
+CLEANERS = tuple(
+    BuiltIn(name, f"{_CLEAN}.{name}:{part}", summary, f"{_CLEAN_CONFIGS}:{part}Config")
+    for name, part, summary in (
+        ("normalise", "Normalise", "Unicode form, wrongly decoded text, control characters, white space"),
+        ("length", "Length", "documents that are too short or too long"),
+        ("language", "Language", "documents in other languages than those wanted"),
+        ("gopher_quality", "GopherQuality", "text that does not look like prose (Rae et al. 2021)"),
+        ("gopher_repetition", "GopherRepetition", "text that repeats itself (Rae et al. 2021, table A1)"),
+        ("c4", "C4", "lines and pages that are no prose (Raffel et al. 2020, section 2.2)"),
+        ("repeated_lines", "RepeatedLines", "lines repeated in a document or all over the corpus"),
+        ("repeated_sentences", "RepeatedSentences", "spans of sentences that occur earlier in the corpus"),
+        ("exact_duplicates", "ExactDuplicates", "copies of an earlier document"),
+        ("near_duplicates", "NearDuplicates", "edited copies of an earlier document (MinHash)"),
+        ("decontaminate", "Decontaminate", "documents that hold text of evaluation sets"),
+        ("personal_data", "PersonalData", "masks e-mail, phone, IP, card and account numbers"),
+    )
 )

@@ -20,7 +20,18 @@ from llmstack.errors import Interrupted
 if TYPE_CHECKING:
     from llmstack.engine.stop import Interrupts
 
-_LISTS = ("stages", "models", "providers", "rewards", "sources", "annotators", "optimizers", "schedules", "recipes")
+_LISTS = (
+    "stages",
+    "models",
+    "providers",
+    "rewards",
+    "sources",
+    "cleaners",
+    "annotators",
+    "optimizers",
+    "schedules",
+    "recipes",
+)
 _DTYPES = ("float32", "float16", "bfloat16")
 
 

@@ -23,7 +23,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from llmstack.config.compose_errors import readable_errors
-from llmstack.config.overrides import hydra_arguments, parse_overrides, record_overrides
+from llmstack.config.overrides import hydra_arguments, is_shadowed, parse_overrides, record_overrides
 from llmstack.config.paths import configs_folder
 from llmstack.config.provenance import Origins
 from llmstack.config.searchpath import search_roots
@@ -69,6 +69,10 @@ def compose_recipe(recipe: Path, overrides: Sequence[str], *, base: str | None =
     with readable_errors(recipe, parsed, roots), _quiet_hydra(recipe.parent) as loader:
         files = loader.compute_defaults_list(recipe.stem, arguments, RunMode.RUN)
         composed = compose(recipe.stem, overrides=arguments)
+    with open_dict(composed):
+        for item in parsed:
+            if is_shadowed(item, roots):
+                composed[item.key_or_group] = item.value()
     origins = Origins()
     if base is not None:
         _add_missing(composed, configs_folder() / base)

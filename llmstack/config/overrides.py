@@ -61,11 +61,29 @@ def is_group(item: Override, roots: Sequence[Path]) -> bool:
     return item.package is not None or any((root / item.key_or_group).is_dir() for root in roots)
 
 
+def is_shadowed(item: Override, roots: Sequence[Path]) -> bool:
+    """Whether Hydra would take a plain key for a group because some folder of that name is beside the file.
+
+    Args:
+        item: a parsed argument.
+        roots: the folders that hold groups.
+
+    Returns:
+        True for ``out=x`` beside a folder ``out`` without any YAML file.
+    """
+    text = item.input_line or ""
+    if not is_group(item, roots) or item.package is not None or text.startswith(("+", "~")):
+        return False
+    folders = [root / item.key_or_group for root in roots]
+    return not any(any(folder.glob(options)) for folder in folders for options in ("*.yaml", "*/*.yaml"))
+
+
 def hydra_arguments(overrides: Sequence[Override], roots: Sequence[Path]) -> list[str]:
     """Writes the arguments for Hydra.
 
     A plain ``key=value`` may reach keys that no file mentions, because the decoder decides whether such a key exists;
-    group choices, ``+`` and ``~`` stay as they are. The search path is given as absolute folders.
+    group choices, ``+`` and ``~`` stay as they are. The search path is given as absolute folders. What Hydra would
+    misread (:func:`is_shadowed`) is left out.
 
     Args:
         overrides: the parsed arguments.
@@ -79,7 +97,7 @@ def hydra_arguments(overrides: Sequence[Override], roots: Sequence[Path]) -> lis
     """
     arguments, problems = [], []
     for item in overrides:
-        if item.key_or_group == SEARCH_PATH:
+        if item.key_or_group == SEARCH_PATH or is_shadowed(item, roots):
             continue
         text, picks = item.input_line or "", is_group(item, roots)
         if picks and not item.is_delete() and not isinstance(item.value(), str):
@@ -102,7 +120,7 @@ def record_overrides(origins: Origins, overrides: Sequence[Override], roots: Seq
         roots: the folders that hold groups.
     """
     for item in overrides:
-        if item.key_or_group == SEARCH_PATH or is_group(item, roots):
+        if item.key_or_group == SEARCH_PATH or (is_group(item, roots) and not is_shadowed(item, roots)):
             continue
         if item.is_delete():
             origins.remove(item.key_or_group)

@@ -6,7 +6,9 @@ from llmstack import registry
 from llmstack.cli.main import main
 
 
-@pytest.mark.parametrize("what", ["stages", "models", "providers", "rewards", "sources", "optimizers", "schedules"])
+@pytest.mark.parametrize(
+    "what", ["stages", "models", "providers", "rewards", "sources", "optimizers", "schedules", "cleaners"]
+)
 def test_every_registered_name_has_a_line(what, capsys):
     assert main(["list", what]) == 0
     table = getattr(registry, what.upper())

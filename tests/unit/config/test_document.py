@@ -49,3 +49,11 @@ def test_plugins_are_loaded_before_decoding(job, tmp_path):
 def test_what_is_no_yaml_file_is_refused(tmp_path, job, name):
     with pytest.raises(UserError, match=r"expected a file whose name ends in \.yaml"):
         load_document(str(tmp_path / name), [], JobConfig)
+
+
+def test_a_folder_of_a_key_s_name_beside_the_file_is_no_group(job, tmp_path):
+    (tmp_path / "limit").mkdir()
+    (tmp_path / "limit" / "result.txt").write_text("of an earlier job")
+    assert load_document(str(job), ["limit=4"], JobConfig).config.limit == 4
+    with pytest.raises(ConfigError, match="limit: expected a number greater than 0, got 0. .*command line"):
+        load_document(str(job), ["limit=0"], JobConfig)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from llmstack.config.compose import compose_recipe
-from llmstack.config.overrides import hydra_arguments, is_group, parse_overrides, record_overrides
+from llmstack.config.overrides import hydra_arguments, is_group, is_shadowed, parse_overrides, record_overrides
 from llmstack.config.paths import configs_folder, find_recipe
 from llmstack.config.provenance import Origins
 from llmstack.errors import ConfigError
@@ -77,3 +77,14 @@ def test_all_unreadable_overrides_are_reported():
     with pytest.raises(ConfigError) as caught:
         parse_overrides(["a=[1", "fine=1", "b"])
     assert [problem.path for problem in caught.value.problems] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shadowed"),
+    [("out=x", True), ("model=x", False), ("deep=x/y", False), ("seed=1", False), ("+out=x", False), ("~out", False)],
+)
+def test_a_folder_without_options_is_told_from_a_group(tmp_path, text, shadowed):
+    for name in ("out/sub/file.txt", "model/x.yaml", "deep/x/y.yaml"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("")
+    assert is_shadowed(parse_overrides([text])[0], [tmp_path]) is shadowed
