@@ -57,7 +57,7 @@ STAGES = (
         "ppo",
         "llmstack.stages.ppo.stage:PpoStage",
         "PPO from a reward, held near a reference by a KL term",
-        f"{_STAGE_CONFIGS}:PpoConfig",
+        "llmstack.config.ppo:PpoConfig",
     ),
 )
 
@@ -76,15 +76,15 @@ PROVIDERS = (
 REWARDS = (
     BuiltIn(
         "model",
-        "llmstack.stages.ppo.rewards:ModelReward",
+        "llmstack.stages.online.rewards:ModelReward",
         "score of a trained reward model",
-        f"{_STAGE_CONFIGS}:ModelRewardConfig",
+        "llmstack.config.rewards:ModelRewardConfig",
     ),
     BuiltIn(
         "pep257_style",
         "llmstack.data.stdlib.style:style_reward",
         "1 when a docstring summary keeps the PEP 257 style, else 0",
-        f"{_STAGE_CONFIGS}:RewardSourceConfig",
+        "llmstack.config.rewards:RewardSourceConfig",
     ),
 )
 

@@ -154,7 +154,7 @@ def ppo(config: Any) -> dict[str, Any]:
     from llmstack.data.row_tables import EncodeReport
     from llmstack.models.checkpoint_io import build_causal, build_scalar
     from llmstack.stages.base import StageContext
-    from llmstack.stages.ppo.rewards import ModelReward
+    from llmstack.stages.online.rewards import ModelReward
     from llmstack.stages.ppo.stage import PpoStage
 
     class RandomPpo(PpoStage):
@@ -207,7 +207,7 @@ class _Ids:
 
 
 def ppo_config() -> Any:
-    from llmstack.config.stages import PpoConfig
+    from llmstack.config.ppo import PpoConfig
 
     source = {"source": "stdlib_summaries", "split": "policy"}
     return PpoConfig.model_validate(

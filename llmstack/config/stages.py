@@ -11,11 +11,11 @@ from llmstack.config.base import Strict, reject
 from llmstack.config.blend import BlendConfig
 from llmstack.config.data import AnyCorpus, AnySource
 from llmstack.config.lora import LoraConfig
-from llmstack.config.markers import AnyModelRef, LanguageModelRef, Produces, RewardModelRef
-from llmstack.config.named import NameIn, Registered
+from llmstack.config.markers import LanguageModelRef, Produces
+from llmstack.config.named import NameIn
 from llmstack.config.optim import OptimConfig
 from llmstack.config.quantity import Budget, Interval
-from llmstack.registry import REWARDS, STAGES
+from llmstack.registry import STAGES
 
 RowLen: TypeAlias = Annotated[int, Field(gt=1)]
 
@@ -54,6 +54,11 @@ class StageConfig(Strict):
     def step_batches(self) -> int:
         """Batches of the training data that one step reads."""
         return self.accumulate
+
+    @property
+    def loader_rows(self) -> int:
+        """Rows of the data in a batch."""
+        return self.batch_rows
 
     kind: Annotated[str, NameIn(STAGES)]
     """Name in the stage registry."""
@@ -178,172 +183,3 @@ class RewardConfig(StageConfig):
             expected = f"expected lengths in rising order up to seq_len ({self.seq_len})"
             reject(self, {"length_buckets": f"{expected}, got {list(buckets)}. Write {fixed}."})
         return self
-
-
-class RewardSourceConfig(Strict):
-    """Base of every reward's options; subclasses add theirs."""
-
-    kind: Annotated[str, NameIn(REWARDS)]
-    """Name in the reward registry."""
-
-
-class ModelRewardConfig(RewardSourceConfig):
-    """A trained reward model."""
-
-    from_: RewardModelRef = Field(alias="from")
-    """A reward stage's name or a model folder."""
-
-
-AnyReward: TypeAlias = Annotated[RewardSourceConfig, Registered(REWARDS, "kind")]
-"""Options of any registered reward."""
-
-PromptLen: TypeAlias = Annotated[int, Field(gt=0)]
-
-
-class KlConfig(Strict):
-    """How the policy is held near the reference."""
-
-    mode: Literal["fixed", "adaptive"]
-    """adaptive: beta follows ``target`` (Ziegler et al. 2019, section 2.2)."""
-    beta: float = Field(ge=0)
-    """First (or only) weight of the per-token KL in the reward."""
-    target: float | None = Field(default=None, gt=0)
-    """adaptive: wanted KL of an answer, in nats."""
-    horizon: int | None = Field(default=None, gt=0)
-    """adaptive: number of answers over which beta may move."""
-    ceiling: float = Field(gt=0)
-    """The run halts when the mean KL of an answer passes this, in nats."""
-    in_loss: float = Field(default=0.0, ge=0)
-    """Weight of a KL term inside the loss (k2, whose gradient is that of KL(policy || reference))."""
-
-    @model_validator(mode="after")
-    def _check_mode(self) -> Self:
-        problems = {}
-        for key in ("target", "horizon"):
-            value = getattr(self, key)
-            if self.mode == "adaptive" and value is None:
-                problems[key] = (
-                    "expected a value because `mode` is adaptive, got nothing. Add it, or set `mode: fixed`."
-                )
-            if self.mode == "fixed" and value is not None:
-                problems[key] = (
-                    f"expected nothing because `mode` is fixed, got {value}. Remove it, or set `mode: adaptive`."
-                )
-        reject(self, problems)
-        return self
-
-
-class CriticConfig(Strict):
-    """The value model."""
-
-    init_from: AnyModelRef | None = None
-    """A stage's name or a model folder; null takes the policy's ``init_from``."""
-    lr: float = Field(gt=0)
-    """Its own peak learning rate; the rest is the stage's ``optim``."""
-    value_clip: float | None = Field(default=0.2, gt=0)
-    """Range the new value may leave the old one by; null does not clip."""
-    warmup_iterations: int = Field(default=0, ge=0)
-    """First iterations in which only the critic learns."""
-
-
-class PpoConfig(StageConfig):
-    """PPO from a reward, with KL to a reference.
-
-    ``batch_rows`` is the rollouts of one iteration; a step is an iteration.
-    """
-
-    @property
-    def longest_row(self) -> int:
-        """The longest prompt with the longest answer."""
-        return self.prompt_buckets[-1] + self.response_len
-
-    @property
-    def step_batches(self) -> int:
-        """One batch of prompts; its rollouts are cut into micro-batches later."""
-        return 1
-
-    reward: AnyReward
-    """What scores an answer."""
-    reference: LanguageModelRef
-    """The stage or folder the KL is measured against."""
-    yardsticks: dict[str, AnyReward] = Field(default_factory=dict)
-    """Rewards reported at evaluation as ``eval/<name>`` and never trained on."""
-    prompt_buckets: tuple[PromptLen, ...] = Field(min_length=1)
-    """Prompt lengths P in tokens; each prompt is padded on the left to the smallest that holds it."""
-    response_len: int = Field(gt=1)
-    """Longest answer R in tokens."""
-    eval_prompts: int = Field(gt=0)
-    """Prompts of the evaluation data answered at each evaluation."""
-    temperature: float = Field(default=1.0, gt=0)
-    """Sampling temperature, the same in rollouts, old, new and reference log-probabilities."""
-    epochs: int = Field(gt=0)
-    """Passes over one iteration's rollouts."""
-    minibatches: int = Field(gt=0)
-    """Optimizer steps of one pass; divides ``batch_rows``."""
-    gamma: float = Field(default=1.0, gt=0, le=1)
-    """Discount."""
-    lam: float = Field(default=0.95, ge=0, le=1)
-    """GAE's lambda."""
-    clip_low: float = Field(default=0.2, gt=0, lt=1)
-    """The ratio is clipped at 1 - clip_low."""
-    clip_high: float = Field(default=0.2, gt=0)
-    """The ratio is clipped at 1 + clip_high."""
-    dual_clip: float | None = Field(default=None, gt=1)
-    """Bound c of the dual clip for negative advantages; null is off."""
-    entropy_coef: float = Field(default=0.0, ge=0)
-    """Weight of the entropy bonus."""
-    whiten_advantages: bool = True
-    """Mean 0 and variance 1 over all real tokens of the iteration."""
-    truncated: Literal["bootstrap", "penalty"] = "bootstrap"
-    """An answer cut off by ``response_len``: continue it by its value, or score it as ``missing_eos_score``."""
-    missing_eos_score: float | None = None
-    """penalty: replaces the score of a cut-off answer."""
-    max_ratio_kl: float | None = Field(default=None, gt=0)
-    """Leave an iteration's remaining minibatches when KL(old || new) per token passes this."""
-    kl: KlConfig
-    """KL to the reference."""
-    critic: CriticConfig
-    """The value model."""
-
-    @model_validator(mode="after")
-    def _check_iteration(self) -> Self:
-        problems = {}
-        if self.lora is not None and (wrong := _unfit_for_ppo(self.lora)):
-            problems["lora"] = " ".join(wrong)
-        if self.batch_rows % self.minibatches:
-            problems["minibatches"] = (
-                f"expected a divisor of batch_rows ({self.batch_rows}), got {self.minibatches}. Change one of the two."
-            )
-        if list(self.prompt_buckets) != sorted(set(self.prompt_buckets)):
-            fixed = ", ".join(str(length) for length in sorted(set(self.prompt_buckets)))
-            problems["prompt_buckets"] = (
-                f"expected lengths in rising order, got {list(self.prompt_buckets)}. Write [{fixed}]."
-            )
-        if self.truncated == "penalty" and self.missing_eos_score is None:
-            problems["missing_eos_score"] = (
-                "expected a score because `truncated` is penalty, got nothing. Add it, e.g. -1.0."
-            )
-        if self.truncated != "penalty" and self.missing_eos_score is not None:
-            problems["missing_eos_score"] = (
-                f"expected nothing because `truncated` is {self.truncated}, got {self.missing_eos_score:g}. "
-                "Remove it, or set `truncated: penalty`."
-            )
-        if taken := sorted({"score", "kl", "length", "finished"} & set(self.yardsticks)):
-            problems["yardsticks"] = f"expected names of your own, got {taken}, measured anyway. Choose others."
-        reject(self, problems)
-        return self
-
-
-def _unfit_for_ppo(lora: LoraConfig) -> list[str]:
-    wrong = []
-    if lora.dropout > 0:
-        wrong.append(
-            f"expected dropout 0 for ppo, got {lora.dropout:g}: old and new log-probabilities must come from the same "
-            "network. Set `lora.dropout: 0`."
-        )
-    if lora.adapter is not None:
-        wrong.append(
-            f"expected no adapter to start from for ppo, got {lora.adapter}: the reference would be the model without "
-            "it. Merge it first (docs/lora.md) and name the merged folder in `init_from`."
-        )
-    return wrong

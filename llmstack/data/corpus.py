@@ -13,7 +13,8 @@ import tokenizers  # type: ignore[import-untyped]
 
 from llmstack.config.blend import BlendConfig
 from llmstack.config.data import SourceConfig
-from llmstack.config.stages import PpoConfig, PretrainConfig, RewardConfig, SftConfig, StageConfig
+from llmstack.config.ppo import PpoConfig
+from llmstack.config.stages import PretrainConfig, RewardConfig, SftConfig, StageConfig
 from llmstack.data.bucket_rows import PreferenceRows, PromptRows
 from llmstack.data.cache import cached_folder
 from llmstack.data.documents import Documents, open_documents, write_documents

@@ -70,10 +70,10 @@ def training_loader(config: StageConfig, parts: Mapping[str, Rows], *, seed: int
     """
     tables, data = list(parts.values()), config.data
     if not isinstance(data, BlendConfig):
-        return Loader(tables[0], batch_rows=config.batch_rows, seed=seed)
+        return Loader(tables[0], batch_rows=config.loader_rows, seed=seed)
     sizes, tokens = [len(rows) for rows in tables], [rows.num_tokens for rows in tables]
     order = BlendedOrder(data, sizes, tokens, seed=seed, path=path)
-    return Loader(type(tables[0]).join(tables), batch_rows=config.batch_rows, order=order)
+    return Loader(type(tables[0]).join(tables), batch_rows=config.loader_rows, order=order)
 
 
 def rows_of_step(config: StageConfig, loader: Loader, step: int) -> list[tuple[str, int]]:
@@ -89,8 +89,8 @@ def rows_of_step(config: StageConfig, loader: Loader, step: int) -> list[tuple[s
     """
     order, batches = loader.order, config.step_batches
     for _ in range((step - 1) * batches):
-        order.take(config.batch_rows)
-    owner, local = order.locate(np.concatenate([order.take(config.batch_rows) for _ in range(batches)]))
+        order.take(config.loader_rows)
+    owner, local = order.locate(np.concatenate([order.take(config.loader_rows) for _ in range(batches)]))
     return [(order.part_names[part], row) for part, row in zip(owner.tolist(), local.tolist(), strict=True)]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from llmstack.errors import RunHalted
 
 if TYPE_CHECKING:
-    from llmstack.config.stages import KlConfig
+    from llmstack.config.online import KlConfig
 
 
 class FixedKl:

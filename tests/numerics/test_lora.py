@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from llmstack.config.stages import PpoConfig, RewardConfig, SftConfig
+from llmstack.config.ppo import PpoConfig
+from llmstack.config.stages import RewardConfig, SftConfig
 from llmstack.models.checkpoint_io import build_causal, load_weights
 from llmstack.models.hf_config import read_config
 from llmstack.models.weights import export_arrays

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmstack.config.stages import PpoConfig
+from llmstack.config.ppo import PpoConfig
 from llmstack.rl.gae import gae
 from llmstack.rl.kl import sequence_kl, token_kl
 from llmstack.rl.ppo_stats import answer_stats, explained_variance
 from llmstack.rl.rewards import end_answers, token_rewards
 from llmstack.rl.rewards_api import Scores
 from llmstack.rl.whiten import masked_mean, whiten
-from llmstack.stages.ppo.rollout import Rollout
+from llmstack.stages.online.rollout import Rollout
 
 
 @dataclass(frozen=True)

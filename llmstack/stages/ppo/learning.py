@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmstack.config.stages import PpoConfig
+from llmstack.config.ppo import PpoConfig
 from llmstack.optim.updater import UpdateReport
 from llmstack.rl.minibatch import Minibatch, minibatches
 from llmstack.stages.learner import Learner
+from llmstack.stages.online.rollout import Rollout
 from llmstack.stages.ppo.experience import Experience
-from llmstack.stages.ppo.rollout import Rollout
 
 
 @dataclass(frozen=True)

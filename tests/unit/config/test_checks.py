@@ -190,7 +190,7 @@ def lora_problems(*overrides):
             "lora.target_modules: expected a list, got 'q_proj'. Write [q_",
         ),
         ("base", LORA, "lora: expected `init_from` with it, got adapters on random weights. Name a model there."),
-        ("policy", LORA.replace("0.0", "0.1"), "lora: expected dropout 0 for ppo, got 0.1"),
+        ("policy", LORA.replace("0.0", "0.1"), "lora: expected dropout 0 here, got 0.1"),
         ("sft", LORA.replace("}", ", adapter: nowhere}"), "lora.adapter: expected an existing folder, got 'nowhere'"),
     ],
 )

@@ -6,7 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from llmstack.config.lora import LoraConfig
-from llmstack.config.stages import PpoConfig, SftConfig
+from llmstack.config.ppo import PpoConfig
+from llmstack.config.stages import SftConfig
 from tests.helpers import stages as tiny
 
 LORA = {"rank": 8, "alpha": 16.0, "dropout": 0.05, "target_modules": ["q_proj"]}
@@ -50,9 +51,9 @@ def test_what_ppo_cannot_use_is_refused():
         "critic": {"lr": 1e-3},
     } | tiny.COMMON
     assert PpoConfig.model_validate(options | {"lora": LORA | {"dropout": 0.0}}).lora.dropout == 0
-    with pytest.raises(ValidationError, match="expected dropout 0 for ppo, got 0.05"):
+    with pytest.raises(ValidationError, match="expected dropout 0 here, got 0.05"):
         PpoConfig.model_validate(options | {"lora": LORA})
-    with pytest.raises(ValidationError, match="expected no adapter to start from for ppo, got sft/adapter"):
+    with pytest.raises(ValidationError, match="expected no adapter to start from here, got sft/adapter"):
         PpoConfig.model_validate(options | {"lora": LORA | {"dropout": 0.0, "adapter": "sft/adapter"}})
     with pytest.raises(ValidationError, match=r"expected names of your own, got \['length'\]"):
         PpoConfig.model_validate(options | {"yardsticks": {"length": {"kind": "model", "from": "rm"}}})

@@ -3,7 +3,8 @@ from __future__ import annotations
 from typing import get_args
 
 from llmstack.config import markers
-from llmstack.config.stages import CriticConfig, ModelRewardConfig, PpoConfig
+from llmstack.config.ppo import CriticConfig, PpoConfig
+from llmstack.config.rewards import ModelRewardConfig
 from llmstack.config.walk import visit
 
 

@@ -4,12 +4,9 @@ import pytest
 from pydantic import ValidationError
 
 from llmstack.config.load import load_recipe
-from llmstack.config.stages import KlConfig, PpoConfig, PretrainConfig, RewardConfig, SftConfig, StageConfig
-
-
-@pytest.fixture(scope="module")
-def ppo():
-    return load_recipe("quickstart").resolved["stages"]["policy"]
+from llmstack.config.online import KlConfig
+from llmstack.config.ppo import PpoConfig
+from llmstack.config.stages import PretrainConfig, RewardConfig, SftConfig, StageConfig
 
 
 def test_what_each_stage_makes():
@@ -17,41 +14,20 @@ def test_what_each_stage_makes():
     assert RewardConfig.produces == "reward_model"
 
 
-def test_the_resolved_stage_decodes_as_itself(ppo):
-    assert PpoConfig.model_validate(ppo).model_dump(mode="json", by_alias=True) == ppo
-
-
 @pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"minibatches": 5}, r"a divisor of batch_rows \(64\), got 5"),
-        ({"prompt_buckets": [8, 4, 8]}, r"rising order, got \[8, 4, 8\]. Write \[4, 8\]"),
-        ({"truncated": "penalty"}, "expected a score because `truncated` is penalty"),
-        ({"missing_eos_score": -1.0}, "expected nothing because `truncated` is bootstrap, got -1"),
-    ],
+    ("buckets", "fixed"), [([8, 4, 96], r"\[4, 8, 96\]"), ([8], r"\[8, 96\]"), ([8, 128], r"\[8, 96\]")]
 )
-def test_options_that_clash_are_refused(ppo, change, words):
-    with pytest.raises(ValidationError, match=words):
-        PpoConfig.model_validate({**ppo, **change})
+def test_length_buckets_rise_up_to_the_row_length(buckets, fixed):
+    reward = load_recipe("quickstart").resolved["stages"]["rm"] | {"seq_len": 96}
+    with pytest.raises(ValidationError, match=rf"rising order up to seq_len \(96\), got .*Write {fixed}"):
+        RewardConfig.model_validate({**reward, "length_buckets": buckets})
+    assert RewardConfig.model_validate({**reward, "length_buckets": [8, 96]}).length_buckets == (8, 96)
 
 
-def test_a_penalty_with_its_score_is_fine(ppo):
-    assert PpoConfig.model_validate({**ppo, "truncated": "penalty", "missing_eos_score": -1}).missing_eos_score == -1
-
-
-@pytest.mark.parametrize(
-    ("keys", "words"),
-    [
-        ({"mode": "adaptive", "target": 1.0}, "because `mode` is adaptive, got nothing"),
-        ({"mode": "fixed", "target": 1.0}, "because `mode` is fixed, got 1.0"),
-        ({"mode": "fixed", "horizon": 5}, "because `mode` is fixed, got 5"),
-    ],
-)
-def test_target_and_horizon_belong_to_adaptive_kl(keys, words):
-    with pytest.raises(ValidationError, match=words):
-        KlConfig.model_validate({"beta": 0.1, "ceiling": 10.0, **keys})
-    adaptive = {"mode": "adaptive", "beta": 0.1, "ceiling": 10.0, "target": 1.0, "horizon": 100}
-    assert KlConfig.model_validate(adaptive).horizon == 100
+def test_rows_of_a_step_count_as_a_product_where_nothing_else_does():
+    stages = load_recipe("quickstart").config.stages
+    rows = {name: stage.batch_rows * stage.accumulate for name, stage in stages.items()}
+    assert {name: stage.step_rows for name, stage in stages.items()} == rows | {"policy": None}
 
 
 def test_each_field_is_described():

@@ -8,7 +8,7 @@ import pytest
 from llmstack.rl.rewards_api import Scores
 from llmstack.stages.ppo.experience import Readings, experience_of
 from tests.tolerances import F32_ATOL
-from tests.unit.stages.ppo.test_rollout import rollout
+from tests.unit.stages.online.test_rollout import rollout
 
 
 def config(**changes):

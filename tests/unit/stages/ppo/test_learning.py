@@ -8,7 +8,7 @@ import pytest
 from llmstack.optim.updater import UpdateReport
 from llmstack.stages.ppo.experience import Experience
 from llmstack.stages.ppo.learning import PpoLearner, Schedule
-from tests.unit.stages.ppo.test_rollout import rollout
+from tests.unit.stages.online.test_rollout import rollout
 
 
 class Recorder:

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from llmstack.config.stages import PpoConfig
+from llmstack.config.ppo import PpoConfig
 from llmstack.errors import RunHalted
 from llmstack.models.weights import export_arrays
 from llmstack.registry import REWARDS

@@ -7,11 +7,11 @@ from typing import Any, Protocol
 import numpy as np
 from mindspore import Tensor
 
-from llmstack.config.stages import ModelRewardConfig
+from llmstack.config.rewards import ModelRewardConfig
 from llmstack.registry import REWARDS
 from llmstack.rl.rewards_api import RewardFunction, Scores, score_answers
 from llmstack.stages.base import Stage
-from llmstack.stages.ppo.rollout import Rollout
+from llmstack.stages.online.rollout import Rollout
 from llmstack.stages.scoring import LastScores
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from llmstack.rl.rewards_api import RewardBatch
-from llmstack.stages.ppo.rollout import assemble
+from llmstack.stages.online.rollout import assemble
 
 # two prompts of 2 and 3 tokens in a bucket of 3; answers of 2 (ended) and 3 (cut off) tokens in 3 places
 PROMPTS = {

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from llmstack.config.stages import ModelRewardConfig, RewardSourceConfig
+from llmstack.config.rewards import ModelRewardConfig, RewardSourceConfig
 from llmstack.errors import UserError
 from llmstack.registry import REWARDS
-from llmstack.stages.ppo.rewards import FunctionReward, ModelReward, make_reward
-from tests.unit.stages.ppo.test_rollout import rollout
+from llmstack.stages.online.rewards import FunctionReward, ModelReward, make_reward
+from tests.unit.stages.online.test_rollout import rollout
 
 
 def test_a_function_is_checked():

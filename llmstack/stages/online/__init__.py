@@ -1,0 +1,1 @@
+"""What the stages that learn from their own answers share."""
