@@ -68,7 +68,7 @@ def _problem(details: ErrorDetails, model: type[BaseModel], tree: Any, origins: 
         if ghost is not None:
             return ghost
     if kind == "missing":
-        return Problem(path, _missing(location, model, tree), where)
+        return Problem(path, _missing(location, model, tree, origins.left_open(path)), where)
     if kind == "llmstack":
         return Problem(path, str(context["text"]), where)
     if kind == "literal_error":
@@ -90,11 +90,12 @@ def _unknown_key(location: tuple[str | int, ...], model: type[BaseModel], tree: 
     return f"expected a known key ({', '.join(known)}), got {str(location[-1])!r}. {fix}"
 
 
-def _missing(location: tuple[str | int, ...], model: type[BaseModel], tree: Any) -> str:
+def _missing(location: tuple[str | int, ...], model: type[BaseModel], tree: Any, left_open: str | None) -> str:
     owner = model_at(model, tree, location[:-1])
     field = keys_of(owner).get(str(location[-1])) if owner else None
     about = f" ({field.description.strip().rstrip('.')})" if field and field.description else ""
-    return f"expected a value{about}, got nothing. Add `{location[-1]}:`."
+    fix = f"The recipe leaves it to you: pass {left_open}=VALUE." if left_open else f"Add `{location[-1]}:`."
+    return f"expected a value{about}, got nothing. {fix}"
 
 
 def _not_a_choice(expected: str, value: Any) -> str:
