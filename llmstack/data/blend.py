@@ -19,6 +19,8 @@ Weights = Callable[[np.ndarray], np.ndarray]
 _CHUNK = 1 << 14
 # what the sums of shares may be off by after 1e8 rows
 _EPSILON = 1e-6
+# of a sum of tokens
+_ROUNDING = 1e-9
 # a deadline further off than this is as good as none; without a limit a weight of 1e-9 would be followed for ever
 _FARTHEST = 1 << 20
 
@@ -121,9 +123,19 @@ class BlendPlan:
         Args:
             tokens: the amount.
         """
-        while self._tokens[-1] < tokens and not self._ended:
+        enough = tokens * (1.0 - _ROUNDING)
+        while self._tokens[-1] < enough and not self._ended:
             self._extend(len(self._sums) - 1 + _CHUNK)
-        return min(int(np.searchsorted(self._tokens, tokens)), len(self._sums) - 1)
+        return min(int(np.searchsorted(self._tokens, enough)), len(self._sums) - 1)
+
+    def reaches(self, rows: int, tokens: float) -> bool:
+        """Whether the expected tokens of the first rows are an amount, up to the rounding of their sum.
+
+        Args:
+            rows: how many.
+            tokens: the amount.
+        """
+        return self.expected_tokens(rows) >= tokens * (1.0 - _ROUNDING)
 
     def expected_tokens(self, rows: int | None = None) -> float:
         """Expected tokens of the first rows.
