@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -53,7 +53,14 @@ def problems_of(error: ValidationError, model: type[BaseModel], tree: Any, origi
     Returns:
         One problem an error, in pydantic's order.
     """
-    return [_problem(details, model, tree, origins) for details in error.errors()]
+    return [_problem(details, model, tree, origins) for details in error.errors() if not _follows(details)]
+
+
+def _follows(details: ErrorDetails) -> bool:
+    """Whether a list is only called too short because pydantic does not count the entries it has refused already."""
+    if details["type"] != "too_short" or not isinstance(details["input"], Sized):
+        return False
+    return len(details["input"]) >= int(details["ctx"]["min_length"])
 
 
 def _problem(details: ErrorDetails, model: type[BaseModel], tree: Any, origins: Origins) -> Problem:
