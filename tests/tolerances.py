@@ -50,3 +50,6 @@ OTHER_NETWORK_ATOL = 1e-4
 
 SAME_OPTIMIZER_ATOL = 1e-6
 """Ten steps of one optimizer by two float32 implementations, rates of 1e-3 and parameters of order 1."""
+
+BLEND_ATOL = 2e-6
+"""Of a row: what sums of shares may be off by, and what is left of a part when it counts as used up."""

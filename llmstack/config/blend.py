@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 from typing_extensions import Self
 
-from llmstack.config.base import Strict, reject
+from llmstack.config.base import Strict, complaint, reject
 from llmstack.config.data import AnySource, SourceConfig
 from llmstack.config.quantity import Position, Tokens
 
@@ -39,9 +41,13 @@ class WeightSchedule(Strict):
 
 
 def _from_number(value: Any) -> Any:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return {"shape": "steps", "points": [{"at": "0 tokens", "weight": value}]}
-    return value
+    if isinstance(value, Mapping | WeightSchedule):
+        return value
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise complaint(f"expected a number, or a mapping with `shape` and `points`, got {value!r}. Write a number.")
+    if not 0 <= value < math.inf:
+        raise complaint(f"expected a number of at least 0, got {value!r}. Correct it.")
+    return {"shape": "steps", "points": [{"at": "0 tokens", "weight": value}]}
 
 
 Weight: TypeAlias = Annotated[WeightSchedule, BeforeValidator(_from_number)]
@@ -74,21 +80,25 @@ class BlendConfig(SourceConfig):
     def _check_weights(self) -> Self:
         moments = sorted({point.at.amount for part in self.parts.values() for point in part.weight.points})
         for moment in moments:
-            if not any(weight_at(part.weight, moment) > 0 for part in self.parts.values()):
+            if not any(has_weight(part.weight, moment) for part in self.parts.values()):
                 text = f"expected a part with a weight above 0 at every moment, got none at {moment} tokens. Raise one."
                 reject(self, {"parts": text})
         return self
 
 
-def weight_at(schedule: WeightSchedule, tokens: float) -> float:
-    """Weight at one of the points' positions, where every shape agrees, or the nearest earlier one.
+def has_weight(schedule: WeightSchedule, tokens: float) -> bool:
+    """Whether a weight is above 0 at a position.
 
     Args:
         schedule: the weight.
-        tokens: a position.
-
-    Returns:
-        The weight of the last point at or before the position; of the first when there is none.
+        tokens: the position.
     """
-    earlier = [point.weight for point in schedule.points if point.at.amount <= tokens]
-    return earlier[-1] if earlier else schedule.points[0].weight
+    before = [point for point in schedule.points if point.at.amount <= tokens]
+    after = [point for point in schedule.points if point.at.amount > tokens]
+    if not before:
+        return after[0].weight > 0
+    if before[-1].weight > 0:  # what falls from there is 0 at the next point, not before
+        return True
+    # what rises from 0 has begun to rise behind the point
+    rising = schedule.shape != "steps" and bool(after) and before[-1].at.amount < tokens
+    return rising and after[0].weight > 0

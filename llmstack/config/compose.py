@@ -118,6 +118,7 @@ def _plain(node: DictConfig | ListConfig, path: str, origins: Origins, problems:
     for key in keys:
         below = f"{path}.{key}" if path else str(key)
         if OmegaConf.is_missing(node, key):
+            origins.leave_open(below, str(node._get_full_key(key)))
             continue
         try:
             value = node[key]

@@ -137,10 +137,13 @@ def _decode(tree: dict[str, Any], origins: Origins) -> tuple[RecipeConfig | None
 
 
 def _without_inherited(problems: list[Problem], origins: Origins) -> list[Problem]:
-    """A mistake in the recipe's ``optim`` shows once, not again in each stage that inherits it."""
+    """What is wrong shows once: not again in each stage that inherits ``optim``, nor where an interpolation leads."""
     paths = {problem.path for problem in problems}
 
     def repeats(problem: Problem) -> bool:
+        target = origins.left_open(problem.path)
+        if target is not None and target != problem.path and target in paths:
+            return True
         head, _, rest = problem.path.partition(".optim")
         inside = head.startswith("stages.") and head.count(".") == 1 and problem.path != head
         return inside and f"optim{rest}" in paths and not origins.sets(problem.path)

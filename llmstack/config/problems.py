@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -53,7 +53,14 @@ def problems_of(error: ValidationError, model: type[BaseModel], tree: Any, origi
     Returns:
         One problem an error, in pydantic's order.
     """
-    return [_problem(details, model, tree, origins) for details in error.errors()]
+    return [_problem(details, model, tree, origins) for details in error.errors() if not _follows(details)]
+
+
+def _follows(details: ErrorDetails) -> bool:
+    """Whether a list is only called too short because pydantic does not count the entries it has refused already."""
+    if details["type"] != "too_short" or not isinstance(details["input"], Sized):
+        return False
+    return len(details["input"]) >= int(details["ctx"]["min_length"])
 
 
 def _problem(details: ErrorDetails, model: type[BaseModel], tree: Any, origins: Origins) -> Problem:
@@ -68,7 +75,7 @@ def _problem(details: ErrorDetails, model: type[BaseModel], tree: Any, origins: 
         if ghost is not None:
             return ghost
     if kind == "missing":
-        return Problem(path, _missing(location, model, tree), where)
+        return Problem(path, _missing(location, model, tree, origins.left_open(path)), where)
     if kind == "llmstack":
         return Problem(path, str(context["text"]), where)
     if kind == "literal_error":
@@ -90,11 +97,12 @@ def _unknown_key(location: tuple[str | int, ...], model: type[BaseModel], tree: 
     return f"expected a known key ({', '.join(known)}), got {str(location[-1])!r}. {fix}"
 
 
-def _missing(location: tuple[str | int, ...], model: type[BaseModel], tree: Any) -> str:
+def _missing(location: tuple[str | int, ...], model: type[BaseModel], tree: Any, left_open: str | None) -> str:
     owner = model_at(model, tree, location[:-1])
     field = keys_of(owner).get(str(location[-1])) if owner else None
     about = f" ({field.description.strip().rstrip('.')})" if field and field.description else ""
-    return f"expected a value{about}, got nothing. Add `{location[-1]}:`."
+    fix = f"The recipe leaves it to you: pass {left_open}=VALUE." if left_open else f"Add `{location[-1]}:`."
+    return f"expected a value{about}, got nothing. {fix}"
 
 
 def _not_a_choice(expected: str, value: Any) -> str:

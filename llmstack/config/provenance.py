@@ -21,6 +21,7 @@ class Origins:
     def __init__(self) -> None:
         self._where: dict[str, str] = {}
         self._removed: set[str] = set()
+        self._left_open: dict[str, str] = {}
 
     def add_file(self, file: Path, package: str = "") -> None:
         """Records every key of a YAML file.
@@ -49,6 +50,19 @@ class Origins:
     def inherit(self, path: str, source: str) -> None:
         """Records that a value was taken over from another path of the recipe."""
         self._where[path] = INHERITED + source
+
+    def leave_open(self, path: str, target: str) -> None:
+        """Records a key that the recipe leaves to the command line (``???``).
+
+        Args:
+            path: the key.
+            target: the key that has to be given; another one when this one's value comes by interpolation.
+        """
+        self._left_open[path] = target
+
+    def left_open(self, path: str) -> str | None:
+        """The key that has to be given so that this one has a value; None when the recipe leaves nothing open here."""
+        return self._left_open.get(path)
 
     def find(self, path: str) -> str:
         """Where a value came from, or what is below it, or its nearest ancestor; empty when nothing is known."""

@@ -17,7 +17,10 @@ Weights = Callable[[np.ndarray], np.ndarray]
 """Token positions float64 (N,) -> weights float64 (N,), at least 0."""
 
 _CHUNK = 1 << 14
-_EPSILON = 1e-9
+# what the sums of shares may be off by after 1e8 rows
+_EPSILON = 1e-6
+# of a sum of tokens
+_ROUNDING = 1e-9
 # a deadline further off than this is as good as none; without a limit a weight of 1e-9 would be followed for ever
 _FARTHEST = 1 << 20
 
@@ -82,8 +85,9 @@ class BlendPlan:
         self._density = np.asarray([part.tokens_per_row for part in parts], np.float64)
         self._room = np.asarray([np.inf if p.max_rows is None else p.max_rows for p in parts], np.float64)
         self._open = self._room > 0
-        self._sums = np.zeros((1, len(parts)))  # sum of shares before each row
-        self._tokens = np.zeros(1)  # position of each row
+        self._sums = np.zeros((1, len(parts)))  # sum of shares before each row; a view of what has room for more
+        self._tokens = np.zeros(1)  # position of each row; likewise
+        self._sums_buffer, self._tokens_buffer = self._sums, self._tokens
         self._ended = False
         self._taken = [0] * len(parts)
         self._deadlines: list[int | None] = [None] * len(parts)
@@ -119,9 +123,19 @@ class BlendPlan:
         Args:
             tokens: the amount.
         """
-        while self._tokens[-1] < tokens and not self._ended:
+        enough = tokens * (1.0 - _ROUNDING)
+        while self._tokens[-1] < enough and not self._ended:
             self._extend(len(self._sums) - 1 + _CHUNK)
-        return min(int(np.searchsorted(self._tokens, tokens)), len(self._sums) - 1)
+        return min(int(np.searchsorted(self._tokens, enough)), len(self._sums) - 1)
+
+    def reaches(self, rows: int, tokens: float) -> bool:
+        """Whether the expected tokens of the first rows are an amount, up to the rounding of their sum.
+
+        Args:
+            rows: how many.
+            tokens: the amount.
+        """
+        return self.expected_tokens(rows) >= tokens * (1.0 - _ROUNDING)
 
     def expected_tokens(self, rows: int | None = None) -> float:
         """Expected tokens of the first rows.
@@ -129,7 +143,8 @@ class BlendPlan:
         Args:
             rows: how many; None: all that were worked out so far.
         """
-        return float(self._tokens[-1 if rows is None else self.num_rows(rows)])
+        last = -1 if rows is None else self.num_rows(rows)  # which may work out more of them
+        return float(self._tokens[last])
 
     def shares(self, row: int) -> np.ndarray:
         """Shares at a row, float64 (K,); at the last one when the plan ends before it.
@@ -142,25 +157,37 @@ class BlendPlan:
 
     def _extend(self, num_rows: int) -> None:
         while len(self._sums) <= num_rows and not self._ended:
-            shares, tokens = self._chunk()
-            sums = self._sums[-1] + np.cumsum(shares, axis=0)
-            end, used_up = self._first_use_up(sums)
-            if used_up is not None:
-                shares, tokens, sums = shares[: end + 1], tokens[: end + 1], sums[: end + 1]
-                shares[end] = self._last_share(sums[end - 1] if end else self._sums[-1], shares[end])
-                if shares[end].sum() < 1.0 - _EPSILON:  # nobody takes over what is left of the row
-                    shares, tokens, sums = shares[:end], tokens[:end], sums[:end]
-                    self._ended = True
-                else:
-                    sums[end] = (sums[end - 1] if end else self._sums[-1]) + shares[end]
-                self._open &= ~used_up
-            if len(shares):
-                after = tokens + shares @ self._density
-                self._sums = np.concatenate([self._sums, sums])
-                self._tokens = np.concatenate([self._tokens, after])
+            shares, tokens, weightless = self._chunk()
+            sums = _running_sums(self._sums[-1], shares)
+            over = ((sums >= self._room - _EPSILON) & self._open).any(axis=1)
+            if over.any():
+                end = int(np.argmax(over))
+                before = sums[end - 1] if end else self._sums[-1]
+                last = self._last_share(before, shares[end])
+                whole = bool(last.sum() > 1.0 - _EPSILON)  # else nobody takes over what is left of the row
+                shares, tokens, sums = shares[: end + whole], tokens[: end + whole], sums[: end + whole]
+                if whole:
+                    shares[end], sums[end] = last, before + last
+                    self._open &= sums[end] < self._room - _EPSILON
+                self._ended = not whole
+            else:
+                self._ended = weightless
+            self._append(sums, tokens + shares @ self._density)
 
-    def _chunk(self) -> tuple[np.ndarray, np.ndarray]:
-        """Shares (n, K) of the next rows and their positions (n,), as long as no part is used up on the way."""
+    def _append(self, sums: np.ndarray, tokens: np.ndarray) -> None:
+        count = len(self._sums)
+        needed = count + len(sums)
+        if needed > len(self._sums_buffer):  # doubled, so that a long plan is not copied for every chunk
+            self._sums_buffer = np.concatenate([self._sums, np.empty((needed, sums.shape[1]))])
+            self._tokens_buffer = np.concatenate([self._tokens, np.empty(needed)])
+        self._sums_buffer[count:needed], self._tokens_buffer[count:needed] = sums, tokens
+        self._sums, self._tokens = self._sums_buffer[:needed], self._tokens_buffer[:needed]
+
+    def _chunk(self) -> tuple[np.ndarray, np.ndarray, bool]:
+        """Shares (n, K) of the next rows and their positions (n,) while no part is used up on the way.
+
+        The flag says that behind them no part has a weight.
+        """
         start = self._tokens[-1]
         tokens = np.full(_CHUNK, start)
         while True:  # each round makes at least one more position exact, in practice nearly all of them
@@ -171,27 +198,17 @@ class BlendPlan:
             if np.array_equal(follow, tokens):
                 break
             tokens = follow
-        if not totals.all():
-            self._ended = True
-            end = int(np.argmin(totals > 0))
-            return shares[:end], tokens[:end]
-        return shares, tokens
-
-    def _first_use_up(self, sums: np.ndarray) -> tuple[int, np.ndarray | None]:
-        over = (sums >= self._room - _EPSILON) & self._open
-        if not over.any():
-            return len(sums), None
-        end = int(np.argmax(over.any(axis=1)))
-        return end, over[end]
+        end = len(totals) if totals.all() else int(np.argmin(totals > 0))
+        return shares[:end], tokens[:end], end < len(totals)
 
     def _last_share(self, before: np.ndarray, shares: np.ndarray) -> np.ndarray:
         """The row in which parts are used up: they give what they still have, the others the rest of the row."""
         room = np.maximum(self._room - before, 0.0)
-        given = np.minimum(shares, room)
-        others = (room > given + _EPSILON) & (shares > 0)
-        rest = 1.0 - given.sum()
-        if others.any():
-            given[others] += rest * shares[others] / shares[others].sum()
+        given, rest, taking = np.zeros(len(shares)), 1.0, shares > 0
+        while rest > _EPSILON and taking.any():  # each round gives away the rest, or finds a part that is used up
+            given = np.minimum(given + np.where(taking, rest * shares / shares[taking].sum(), 0.0), room)
+            rest = 1.0 - given.sum()
+            taking &= room > given + _EPSILON
         return given
 
     # --- sequence ------------------------------------------------------------------------------------------------
@@ -220,8 +237,12 @@ class BlendPlan:
         if len(self._parts) == 1:
             return np.zeros(stop - start, np.int16)
         if len(self._parts) == 2:
-            # both bounds are 1/2: the rows of the first part are its rounded target
-            first = np.floor(self._sums[start : stop + 1, 0] + 0.5)
+            # both bounds are 1/2: the rows of the first part are its rounded target. Where it is just below a half, a
+            # share of 1 may be rounded to more: the row too many then comes later
+            first, rows = np.floor(self._sums[start : stop + 1, 0] + 0.5 + _EPSILON), np.arange(stop - start + 1)
+            first[0] = self._taken[0]
+            first = np.minimum.accumulate(first - rows) + rows
+            self._taken[0] = int(first[-1])
             return (1 - np.diff(first)).astype(np.int16)
         return np.asarray([self._choose(row) for row in range(start, stop)], np.int16)
 
@@ -235,7 +256,9 @@ class BlendPlan:
                 continue
             deadline = self._deadlines[part]
             if deadline is None:
-                deadline = self._deadlines[part] = self._deadline(part, row, self._taken[part] + 1 - bound)
+                deadline = self._deadline(part, row, self._taken[part] + 1 - bound)
+                # one that is out of sight is looked for again
+                self._deadlines[part] = None if deadline == row + _FARTHEST else deadline
             if best < 0 or deadline < soonest:
                 best, soonest = part, deadline
         self._taken[best] += 1
@@ -243,7 +266,22 @@ class BlendPlan:
         return best
 
     def _deadline(self, part: int, row: int, target: float) -> int:
-        """First row, from ``row``, behind which the part's target reaches ``target``."""
-        while self._sums[-1, part] < target - _EPSILON and len(self._sums) - row <= _FARTHEST and not self._ended:
+        """First row, from ``row``, behind which the part's target reaches ``target``; at most ``_FARTHEST`` further."""
+        first, behind = row + 1, row + 1 + _FARTHEST
+        while self._sums[-1, part] < target - _EPSILON and len(self._sums) < behind and not self._ended:
             self._extend(len(self._sums) - 1 + _CHUNK)
-        return row + int(np.searchsorted(self._sums[row + 1 :, part], target - _EPSILON))
+        # nothing behind the window counts, even if it was worked out: the sequence is the same whatever was asked
+        found = int(np.searchsorted(self._sums[first:behind, part], target - _EPSILON))
+        return row + (found if first + found < min(behind, len(self._sums)) else _FARTHEST)
+
+
+def _running_sums(start: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """``start`` plus the steps so far, float64 (N, K), with what each addition rounds off added up beside it.
+
+    The error of an addition: Knuth, "The Art of Computer Programming", volume 2, section 4.2.2, theorem B.
+    """
+    sums = np.cumsum(np.concatenate([start[None], steps]), axis=0)
+    before, after = sums[:-1], sums[1:]
+    added = after - before
+    lost = (before - (after - added)) + (steps - added)
+    return after + np.cumsum(lost, axis=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -17,6 +18,7 @@ from llmstack.data.hashing import file_sha256
 from llmstack.errors import DataError
 
 MANIFEST = "manifest.json"
+_OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 _log = logging.getLogger("llmstack.data")
 
 
@@ -36,7 +38,7 @@ def cached_folder(group: str, key: str, build: Callable[[Path], None]) -> Path:
         The complete folder; its files must not be changed.
 
     Raises:
-        DataError: the cache cannot be written.
+        DataError: the cache cannot be written. What ``build`` raises for other reasons comes out as it is.
     """
     root = data_cache_folder() / group
     folder = root / key
@@ -45,14 +47,24 @@ def cached_folder(group: str, key: str, build: Callable[[Path], None]) -> Path:
     try:
         root.mkdir(parents=True, exist_ok=True)
         with _locked(root / f".{key}.lock"):
-            if not _is_whole(folder):
+            if not _is_whole(folder, quiet=True):
                 _build(folder, build)
+    except _BuildError as error:
+        raise error.reason from None
     except OSError as error:
         raise DataError(
             f"{root}: expected a folder to keep prepared data in, got {error.strerror or error}. Make room there, or "
             "set LLMSTACK_DATA_CACHE to a folder that can be written."
         ) from error
     return folder
+
+
+class _BuildError(Exception):
+    """Carries what a builder stumbled over, which is no fault of the cache."""
+
+    def __init__(self, reason: OSError) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 @contextmanager
@@ -76,8 +88,11 @@ def _build(folder: Path, build: Callable[[Path], None]) -> None:
     try:
         build(beside)
         _write_manifest(beside)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(beside, ignore_errors=True)
+        # a source may read from disks and networks of its own
+        if isinstance(error, OSError) and error.errno not in _OF_THE_DISK:
+            raise _BuildError(error) from error
         raise
     shutil.rmtree(folder, ignore_errors=True)
     os.rename(beside, folder)
@@ -109,12 +124,12 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _is_whole(folder: Path) -> bool:
+def _is_whole(folder: Path, *, quiet: bool = False) -> bool:
     manifest = folder / MANIFEST
     if not manifest.is_file():
         return False
     problem = _problem(folder, manifest)
-    if problem is not None:
+    if problem is not None and not quiet:
         _log.warning("%s; preparing it again", problem)
     return problem is None
 

@@ -14,6 +14,8 @@ from llmstack.data.indexed import IndexedTokens, smallest_dtype
 from llmstack.data.indexed_writer import IndexedWriter
 
 _ENCODING = "utf-8"
+# names of files need not be text
+_ERRORS = "surrogatepass"
 
 
 @dataclass
@@ -193,7 +195,7 @@ class _Texts(Sequence[str]):
         return len(self._file)
 
     def __getitem__(self, index: Any) -> Any:
-        return self._file[index].tobytes().decode(_ENCODING)
+        return self._file[index].tobytes().decode(_ENCODING, _ERRORS)
 
 
 def write_documents(folder: Path, chunks: Iterable[Encoded], vocab_size: int) -> None:
@@ -217,7 +219,7 @@ def write_documents(folder: Path, chunks: Iterable[Encoded], vocab_size: int) ->
             tokens.add_many(chunk.ids, chunk.lengths)
             if chunk.mask is not None:
                 masks.add_many(chunk.mask, chunk.lengths)
-            texts = [where.encode(_ENCODING, "replace") for where in chunk.wheres]
+            texts = [where.encode(_ENCODING, _ERRORS) for where in chunk.wheres]
             lengths = np.asarray([len(text) for text in texts], np.int32)
             wheres.add_many(np.frombuffer(b"".join(texts), np.uint8), lengths)
             losses.join(chunk.losses)

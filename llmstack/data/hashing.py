@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -34,7 +35,8 @@ def file_sha256(path: Path) -> str:
     """
     try:
         stat = path.stat()
-        stamp = (str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+        # bytes, because a name need not be text
+        stamp = (os.fsencode(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
         with _memory() as memory:
             known = _recall(memory, stamp)
             if known is not None:
@@ -59,9 +61,9 @@ def part_version(part: Any) -> str | None:
     package = Path(llmstack.__file__).resolve().parent
     try:
         source = Path(inspect.getfile(part)).resolve()
-    except TypeError:  # a builtin or an instance
+    except (TypeError, OSError):  # a builtin or an instance; typed into an interactive session
         return None
-    return None if package in source.parents else file_sha256(source)
+    return None if package in source.parents or not source.is_file() else file_sha256(source)
 
 
 @functools.cache

@@ -106,7 +106,7 @@ class Loader:
         if rows is None:
             return budget.steps(self.steps_per_epoch(accumulate), self.num_tokens)
         steps = int(budget.amount) if budget.unit == "steps" else -(-rows // per_step)
-        return max(self._order.available(steps * per_step, budget) // per_step, 1)
+        return self._order.available(steps * per_step, budget, least=per_step) // per_step
 
     def next(self) -> Batch:
         """The next batch of this rank.
@@ -116,23 +116,28 @@ class Loader:
         """
         everybody = self._order.take(self._batch_rows * self._world)
         self._drawn.append(everybody)
+        owner, _ = self._order.locate(everybody)
+        for name, tokens in zip(self._names, self._tokens_by_part(owner, everybody), strict=True):
+            self._served[name] += tokens
         self.sample_ids = everybody[self._rank * self._batch_rows : (self._rank + 1) * self._batch_rows]
         return self._all.take(self.sample_ids)
+
+    def _tokens_by_part(self, owner: np.ndarray, rows: np.ndarray) -> list[int]:
+        counts = np.bincount(owner, self._all.row_tokens[rows], minlength=len(self._names))
+        return [int(count) for count in counts]
 
     def drain(self) -> Drawn:
         """What all ranks were served since the last call."""
         ids = np.concatenate([np.zeros(0, np.int64), *self._drawn])
         self._drawn = []
         owner, local = self._order.locate(ids)
-        tokens = self._all.row_tokens[ids]
         by_part = {name: owner == number for number, name in enumerate(self._names)}
         rows = {name: local[mine].tolist() for name, mine in by_part.items() if mine.any()}
         if len(self._names) == 1:
             return Drawn(rows, {}, {})
-        total, metrics, gauges = max(int(tokens.sum()), 1), {}, {}
-        for (name, mine), weight in zip(by_part.items(), self._order.shares(), strict=True):
-            count = int(tokens[mine].sum())
-            self._served[name] += count
+        counts = self._tokens_by_part(owner, ids)
+        total, metrics, gauges = max(sum(counts), 1), {}, {}
+        for name, count, weight in zip(self._names, counts, self._order.shares(), strict=True):
             metrics[f"data/{name}/share"] = count / total
             gauges[f"data/{name}/tokens"] = float(self._served[name])
             gauges[f"data/{name}/weight"] = weight

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 
-from llmstack.config.blend import BlendConfig
+from llmstack.config.blend import BlendConfig, PartConfig
 from llmstack.config.quantity import Quantity
 from llmstack.data.blend import BlendPlan, Part, scheduled_weights
 from llmstack.errors import DataError
@@ -34,7 +35,7 @@ class Order(Protocol):
         """Rows of a budget; None when the size of the data alone decides."""
         ...
 
-    def available(self, num_rows: int, budget: Quantity) -> int:
+    def available(self, num_rows: int, budget: Quantity, *, least: int) -> int:
         """How many of the rows of a budget there are; refuses a budget that cannot be served."""
         ...
 
@@ -139,12 +140,13 @@ class PacedOrder:
             budget: any.
         """
 
-    def available(self, num_rows: int, budget: Quantity) -> int:
+    def available(self, num_rows: int, budget: Quantity, *, least: int) -> int:
         """Any number of rows can be served.
 
         Args:
             num_rows: how many.
             budget: why.
+            least: rows of one step.
         """
         return num_rows
 
@@ -178,6 +180,9 @@ class BlendedOrder:
         tokens: real tokens of each part.
         seed: with part and epoch, of the permutations.
         path: dotted path of the option, for messages.
+
+    Raises:
+        DataError: a part's bounds leave it no row at all.
     """
 
     def __init__(
@@ -191,16 +196,8 @@ class BlendedOrder:
         self._streams = [Stream(every[part], seed=(seed, number)) for number, part in enumerate(bounds)]
         self._plan = BlendPlan(
             [
-                Part(
-                    scheduled_weights(
-                        part.weight.shape,
-                        [point.at.amount for point in part.weight.points],
-                        [point.weight for point in part.weight.points],
-                    ),
-                    count / size,
-                    _bound(part.max_epochs, part.max_tokens, size, count),
-                )
-                for part, size, count in zip(config.parts.values(), sizes, tokens, strict=True)
+                self._part(name, part, size, count)
+                for (name, part), size, count in zip(config.parts.items(), sizes, tokens, strict=True)
             ]
         )
         self._cursor = 0
@@ -209,6 +206,17 @@ class BlendedOrder:
     def plan(self) -> BlendPlan:
         """Which part each row comes from."""
         return self._plan
+
+    def _part(self, name: str, config: PartConfig, size: int, tokens: int) -> Part:
+        bound = _bound(config, size, tokens)
+        if bound == 0:
+            raise DataError(
+                f"{self._path}.parts.{name}: expected max_epochs and max_tokens to leave at least one of its {size} "
+                f"rows (of {tokens / size:.0f} tokens in the mean), got none. Raise them, or remove the part."
+            )
+        points = config.weight.points
+        weights = scheduled_weights(config.weight.shape, [p.at.amount for p in points], [p.weight for p in points])
+        return Part(weights, tokens / size, bound)
 
     def take(self, count: int) -> np.ndarray:
         """The next rows.
@@ -221,7 +229,7 @@ class BlendedOrder:
         """
         sequence = self._plan.sequence(self._cursor, self._cursor + count)
         if len(sequence) < count:
-            raise DataError(self._used_up(self._cursor + count))
+            raise DataError(self._used_up(self._cursor + count, "more rows"))
         self._cursor += count
         rows = np.empty(count, np.int64)
         for number, stream in enumerate(self._streams):
@@ -250,25 +258,25 @@ class BlendedOrder:
         """
         return self._plan.rows_for(budget.amount) if budget.unit == "tokens" else 0
 
-    def available(self, num_rows: int, budget: Quantity) -> int:
+    def available(self, num_rows: int, budget: Quantity, *, least: int) -> int:
         """Rows there are of a budget; the last step of one in tokens may not be whole.
 
         Args:
             num_rows: rows of whole steps.
             budget: why.
+            least: rows of one step.
 
         Raises:
             DataError: the parts' bounds leave too few.
         """
         rows = self._plan.num_rows(num_rows)
-        reached = rows == num_rows or (budget.unit == "tokens" and self._plan.expected_tokens(rows) >= budget.amount)
-        if not reached:
-            raise DataError(self._used_up(num_rows, budget))
+        reached = self._plan.reaches(rows, budget.amount) if budget.unit == "tokens" else rows == num_rows
+        if not reached or rows < least:
+            raise DataError(self._used_up(num_rows, f"rows for a budget of {budget} in steps of {least}"))
         return rows
 
-    def _used_up(self, num_rows: int, budget: Quantity | None = None) -> str:
+    def _used_up(self, num_rows: int, wanted: str) -> str:
         rows = self._plan.num_rows(num_rows)
-        wanted = "more rows" if budget is None else f"{num_rows} rows for a budget of {budget}"
         return (
             f"{self._path}.parts: expected {wanted}, got {rows} ({self._plan.expected_tokens(rows):.0f} tokens) before "
             "max_epochs and max_tokens are used up. Raise one of them, or shorten the budget."
@@ -293,16 +301,15 @@ class BlendedOrder:
             stream.cursor = int(cursor)
 
     def _identity(self) -> dict[str, Any]:
-        sizes = np.diff(self._starts).tolist()
-        return {"seed": self._seed, "rows": dict(zip(self.part_names, sizes, strict=True))}
+        return {"seed": self._seed, "parts": list(self.part_names), "rows": np.diff(self._starts).tolist()}
 
 
-def _bound(max_epochs: float | None, max_tokens: Quantity | None, size: int, tokens: int) -> int | None:
+def _bound(config: PartConfig, size: int, tokens: int) -> int | None:
     bounds = []
-    if max_epochs is not None:
-        bounds.append(int(max_epochs * size))
-    if max_tokens is not None:
-        bounds.append(int(max_tokens.amount * size / tokens))
+    if config.max_epochs is not None:  # as it was written: 0.29 epochs of 100 rows are 29, not 28.999999999999996
+        bounds.append(int(Fraction(str(config.max_epochs)) * size))
+    if config.max_tokens is not None:
+        bounds.append(int(config.max_tokens.amount) * size // tokens)
     return min(bounds, default=None)
 
 

@@ -14,7 +14,7 @@ from tests.meta.source import ROOT
 
 RECIPES = sorted((ROOT / "recipes").rglob("*.yaml"))
 GROUPS = sorted((ROOT / "configs").rglob("*.yaml"))
-NUM_RECIPES = 2
+NUM_RECIPES = 3
 NUM_GROUPS = 14
 BASE = ROOT / "configs" / "recipe.yaml"
 CARRIER = "quickstart"
@@ -25,7 +25,12 @@ LEFT_OPEN = {
     "smollm2_gsm8k": [
         f"model.from={HERE}",
         *(f"stages.sft.{data}.path={Path(__file__)}" for data in ("data", "eval_data")),
-    ]
+    ],
+    "blend_anneal": [
+        f"{data}.of.{part}.path={Path(__file__)}"
+        for data in ("tokenizer.data", "stages.base.eval_data")
+        for part in ("general", "domain")
+    ],
 }
 """What a recipe leaves to the command line."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.reference import (
     adamw,
     attention,
+    blend,
     cross_entropy,
     decoder,
     gae,
@@ -253,3 +255,16 @@ def test_cohen_kappa_by_hand():
     first, second = "y" * 25 + "n" * 25, "y" * 20 + "n" * 5 + "y" * 10 + "n" * 15
     close(kappa.cohen_kappa(first, second), 0.4)
     assert np.isnan(kappa.cohen_kappa("aa", "aa"))
+
+
+def test_blend_by_hand():
+    # halves; the first has one row: behind row 1 it is used up, and the other goes on alone
+    sums, positions = blend.targets([(lambda _: Fraction(1), 4, 1), (lambda _: Fraction(1), 8, None)], 4)
+    half = Fraction(1, 2)
+    assert sums == [[0, 0], [half, half], [1, 1], [1, 2], [1, 3]]
+    assert positions == [0, 6, 12, 20, 28]
+    assert blend.sequence(sums, 3) == [0, 1, 1]
+    assert blend.weight("linear", [(10, 1), (20, 3)], 15) == 2
+    close(blend.weight("cosine", [(10, 1), (20, 3)], 12.5), 2 - math.sqrt(0.5))
+    assert [blend.weight("steps", [(10, 1), (20, 3)], at) for at in (0, 19, 20, 99)] == [1, 1, 3, 3]
+    assert [blend.bound(parts) for parts in (1, 2, 3)] == [0, 0.5, 0.75]

@@ -169,6 +169,17 @@ def test_a_required_value_that_is_left_open_is_missing(write, problems_in):
     assert set(problems_in(write(SHORT.replace("seed: 1", "seed: ???")))) == {"seed"}
 
 
+def test_what_a_recipe_leaves_to_the_command_line_is_named_once_and_in_full(problems_in):
+    paths = [f"{data}.of.{part}.path" for data in ("tokenizer.data", "stages.base.eval_data")
+             for part in ("general", "domain")]  # fmt: skip
+    found = problems_in("blend_anneal")
+    # the stage's own parts refer to the tokenizer's
+    assert set(found) == set(paths)
+    for path in paths:
+        assert found[path].message.endswith(f"got nothing. The recipe leaves it to you: pass {path}=VALUE.")
+    assert set(problems_in("blend_anneal", f"{paths[0]}={__file__}")) == set(paths[1:])
+
+
 def test_a_mistake_in_the_shared_optimizer_is_reported_once(problems_in):
     assert set(problems_in("quickstart", "optim.lr=-1", "optim.momentum=0.9", "~optim.eps")) == {
         "optim.lr",

@@ -94,3 +94,18 @@ def test_a_misspelt_parent_on_the_command_line_is_named_instead_of_its_missing_k
     (problem,) = problems_of(caught.value, Root, tree, origins)
     assert problem.path == "parts.fisrt"
     assert problem.message == "expected an existing key (first), got 'fisrt'. Did you mean `first`?"
+
+
+def test_a_list_with_a_wrong_entry_is_not_also_called_too_short():
+    class Lists(Strict):
+        rates: tuple[Inner, ...] = Field(min_length=2)
+
+    def found(*entries: object) -> list[str]:
+        tree = {"rates": list(entries)}
+        with pytest.raises(ValidationError) as caught:
+            Lists.model_validate(tree)
+        return [problem.path for problem in problems_of(caught.value, Lists, tree, Origins())]
+
+    assert found({"rate": 1.0}, {"rate": 0}) == ["rates.1.rate"]
+    assert found({"rate": 0}) == ["rates.0.rate", "rates"]
+    assert found() == ["rates"]

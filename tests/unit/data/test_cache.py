@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,125 +15,178 @@ import pytest
 from llmstack.data.cache import MANIFEST, cached_folder
 from llmstack.errors import DataError
 
-ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch) -> Path:
-    monkeypatch.setenv("LLMSTACK_DATA_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-class Builder:
-    """Writes ``a.txt`` and counts how often it was asked to."""
-
-    def __init__(self, text: str = "hello") -> None:
-        self.text, self.calls = text, 0
-
-    def __call__(self, folder: Path) -> None:
-        self.calls += 1
-        (folder / "inside").mkdir()
-        (folder / "inside" / "a.txt").write_text(self.text)
-
-
-def test_a_folder_is_built_once(cache: Path) -> None:
-    build = Builder()
-    folder = cached_folder("group", "key", build)
-    assert folder == cache / "group" / "key" and (folder / "inside" / "a.txt").read_text() == "hello"
-    assert cached_folder("group", "key", build) == folder
-    assert build.calls == 1
-    assert cached_folder("group", "other", build) != folder
-    assert build.calls == 2
-
-
-def test_a_builder_that_fails_leaves_nothing(cache: Path) -> None:
-    def fail(folder: Path) -> None:
-        (folder / "half.txt").write_text("half")
-        raise DataError("x:1: expected something else.")
-
-    with pytest.raises(DataError, match="x:1"):
-        cached_folder("group", "key", fail)
-    assert [path.name for path in (cache / "group").iterdir() if path.is_dir()] == []
-    assert (cached_folder("group", "key", Builder()) / MANIFEST).is_file()
-
-
-def edited(path: Path) -> None:
-    path.write_text("hellO")
-
-
-def cut(path: Path) -> None:
-    path.write_text("hell")
-
-
-@pytest.mark.parametrize(("damage", "told"), [(edited, "it was edited"), (cut, "cut off"), (os.unlink, "deleted")])
-def test_a_damaged_folder_is_named_and_built_again(damage, told: str, caplog) -> None:
-    build = Builder()
-    path = cached_folder("group", "key", build) / "inside" / "a.txt"
-    damage(path)
-    with caplog.at_level(logging.WARNING, logger="llmstack.data"):
-        cached_folder("group", "key", build)
-    assert build.calls == 2 and path.read_text() == "hello"
-    assert str(path) in caplog.text and told in caplog.text
-
-
-def test_a_damaged_manifest_is_built_again() -> None:
-    build = Builder()
-    manifest = cached_folder("group", "key", build) / MANIFEST
-    manifest.write_text("[]")
-    cached_folder("group", "key", build)
-    assert build.calls == 2
-
-
-def test_a_file_that_was_only_touched_is_fine() -> None:
-    build = Builder()
-    os.utime(cached_folder("group", "key", build) / "inside" / "a.txt", (1, 1))
-    cached_folder("group", "key", build)
-    assert build.calls == 1
-
-
-def test_a_cache_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch) -> None:
-    (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("LLMSTACK_DATA_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(DataError, match="expected a folder to keep prepared data in, got Not a directory"):
-        cached_folder("group", "key", Builder())
-
-
-_PROGRAM = """
+PROCESS = """
 import sys, time
 from pathlib import Path
 from llmstack.data.cache import cached_folder
 
 def build(folder):
     with open(sys.argv[1], "a") as log:
-        log.write("built\\n")
+        print("built", file=log)
+    (folder / "half").write_text("half")
+    print("begun", flush=True)
     time.sleep(float(sys.argv[2]))
-    (folder / "a.txt").write_text("hello")
+    (folder / "whole").write_text("whole")
 
-print(cached_folder("group", "key", build))
+print((cached_folder("things", "key", build) / "whole").read_text())
 """
 
 
-def start(log: Path, seconds: float) -> subprocess.Popen:
-    words = [sys.executable, "-c", _PROGRAM, str(log), str(seconds)]
-    return subprocess.Popen(words, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True)
+@pytest.fixture(autouse=True)
+def root(tmp_path, monkeypatch) -> Path:
+    """The folder of the group ``things``."""
+    monkeypatch.setenv("LLMSTACK_DATA_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "things"
 
 
-def wait_for(log: Path) -> None:
-    deadline = time.monotonic() + 60
-    while not log.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert log.exists()
+class Builder:
+    """Writes two files, and counts how often."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, folder: Path) -> None:
+        assert list(folder.iterdir()) == []
+        self.count += 1
+        (folder / "deep").mkdir()
+        (folder / "deep" / "ids").write_bytes(b"0123456789")
+        (folder / "empty").touch()
 
 
-def test_two_processes_build_once_and_a_killed_one_leaves_nothing(tmp_path: Path, cache: Path) -> None:
+def process(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", PROCESS, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
+
+
+def visible(root: Path) -> list[str]:
+    return sorted(path.name for path in root.iterdir() if not path.name.endswith(".lock"))
+
+
+def test_a_key_is_built_once_and_another_key_again(root) -> None:
+    build = Builder()
+    folder = cached_folder("things", "a", build)
+    assert (folder / "deep" / "ids").read_bytes() == b"0123456789"
+    assert cached_folder("things", "a", build) == folder == root / "a"
+    assert build.count == 1
+    assert cached_folder("things", "b", build) != folder
+    assert cached_folder("others", "a", build) != folder
+    assert (build.count, visible(root)) == (3, ["a", "b"])
+
+
+def test_two_processes_build_a_key_once(tmp_path, caplog) -> None:
     log = tmp_path / "log"
-    killed = start(log, 60)
-    wait_for(log)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
-    assert not (cache / "group" / "key").exists()
-    both = [start(log, 1.0) for _ in range(2)]
-    assert {process.communicate(timeout=60)[0].strip() for process in both} == {str(cache / "group" / "key")}
-    assert [process.returncode for process in both] == [0, 0]
-    assert log.read_text() == "built\n" * 2  # the killed one, and one of the two
-    assert [path.name for path in (cache / "group").iterdir() if path.is_dir()] == ["key"]
+    first = process(log, 1.0)
+    assert first.stdout is not None and first.stdout.readline() == "begun\n"
+    second = process(log, 0.0)
+    with caplog.at_level(logging.INFO, "llmstack.data"):
+        here = cached_folder("things", "key", Builder())  # a third that has to wait
+    assert (here / "whole").read_text() == "whole"
+    assert first.communicate(timeout=60)[0] == "whole\n"
+    assert second.communicate(timeout=60)[0] == "whole\n"
+    assert log.read_text() == "built\n"
+    assert caplog.messages == ["another process is preparing key; waiting for it"]
+
+
+def test_what_a_killed_builder_leaves_is_built_again(tmp_path, root) -> None:
+    builder = process(tmp_path / "log", 60.0)
+    assert builder.stdout is not None and builder.stdout.readline() == "begun\n"
+    builder.send_signal(signal.SIGKILL)
+    builder.wait()
+    build = Builder()
+    started = time.monotonic()
+    folder = cached_folder("things", "key", build)
+    assert time.monotonic() - started < 30  # nobody waits for the dead
+    assert (build.count, visible(root)) == (1, ["key"])
+    assert sorted(path.name for path in folder.iterdir()) == ["deep", "empty", MANIFEST]
+
+
+def cut_off(folder: Path) -> Path:
+    os.truncate(folder / "deep" / "ids", 4)
+    return folder / "deep" / "ids"
+
+
+def edited(folder: Path) -> Path:
+    (folder / "deep" / "ids").write_bytes(b"0123456780")
+    return folder / "deep" / "ids"
+
+
+def deleted(folder: Path) -> Path:
+    (folder / "empty").unlink()
+    return folder / "empty"
+
+
+def list_edited(folder: Path) -> Path:
+    (folder / MANIFEST).write_text('["ids"]')
+    return folder / MANIFEST
+
+
+def list_cut_off(folder: Path) -> Path:
+    os.truncate(folder / MANIFEST, 20)
+    return folder / MANIFEST
+
+
+@pytest.mark.parametrize("damage", [cut_off, edited, deleted, list_edited, list_cut_off])
+def test_a_damaged_folder_is_named_and_built_again(damage, caplog) -> None:
+    build = Builder()
+    folder = cached_folder("things", "key", build)
+    path = damage(folder)
+    assert (cached_folder("things", "key", build), build.count) == (folder, 2)
+    (message,) = caplog.messages
+    assert message.startswith(f"{path}: expected ") and message.endswith("; preparing it again")
+    assert (folder / "deep" / "ids").read_bytes() == b"0123456789"
+    cached_folder("things", "key", build)
+    assert (build.count, len(caplog.messages)) == (2, 1)
+
+
+def test_a_copied_cache_is_used(tmp_path, monkeypatch, caplog) -> None:
+    build = Builder()
+    cached_folder("things", "key", build)
+    shutil.copytree(tmp_path / "cache", tmp_path / "copy")
+    for path in (tmp_path / "copy").rglob("*"):
+        os.utime(path, (1e9, 1e9))
+    monkeypatch.setenv("LLMSTACK_DATA_CACHE", str(tmp_path / "copy"))
+    assert cached_folder("things", "key", build) == tmp_path / "copy" / "things" / "key"
+    assert (build.count, caplog.messages) == (1, [])
+
+
+def test_a_folder_without_a_list_is_no_folder(root) -> None:
+    (root / "key").mkdir(parents=True)
+    (root / "key" / "left").touch()
+    cached_folder("things", "key", Builder())
+    assert not (root / "key" / "left").exists()
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("x"), KeyboardInterrupt(), DataError("a:1: wrong"), ConnectionError("gone")]
+)
+def test_what_a_builder_raises_comes_out_and_leaves_nothing(error, root) -> None:
+    def build(folder: Path) -> None:
+        (folder / "half").touch()
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        cached_folder("things", "key", build)
+    assert caught.value is error  # an OSError of a source is not blamed on the cache
+    assert visible(root) == []
+    later = Builder()
+    cached_folder("things", "key", later)
+    assert later.count == 1
+
+
+def test_a_full_disk_is_told_with_a_fix(root) -> None:
+    def build(folder: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(
+        DataError, match=rf"^{root}: .*No space left on device. Make room there, or set LLMSTACK_DATA_CACHE"
+    ):
+        cached_folder("things", "key", build)
+    assert visible(root) == []
+
+
+def test_a_cache_that_cannot_be_written_is_told_with_a_fix(tmp_path, monkeypatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("LLMSTACK_DATA_CACHE", str(tmp_path / "file" / "cache"))
+    build = Builder()
+    with pytest.raises(DataError, match=r"file/cache/things: expected a folder .*set LLMSTACK_DATA_CACHE to a folder"):
+        cached_folder("things", "key", build)
+    assert build.count == 0

@@ -1,68 +1,126 @@
 from __future__ import annotations
 
-from pathlib import Path
+import os
+import pickle
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from llmstack.data.documents import Documents, Encoded, Losses, open_documents, write_documents
 from llmstack.errors import DataError
 
-WHERES = ["a.txt:1", "ähnlich.txt:2", "\udce4.txt:3"]
+NAMES = ["a.txt:1", "über/名前.txt:2", os.fsdecode(b"caf\xe9.txt:3"), "half \ud83d", "", "x" * 300]
 
 
-def chunks(masked: bool) -> list[Encoded]:
-    masks = [[0, 1, 1], [1]], [[0, 1]]
-    return [
-        Encoded.of(
-            [[5, 6, 7], [8]], masks[0] if masked else None, WHERES[:2], Losses(3, {"empty": 1}, {"empty": "x:1"}), [0.5]
-        ),
-        Encoded.of([[70_000, 9]], masks[1] if masked else None, WHERES[2:], Losses(2, {"empty": 1}, {"empty": "x:9"})),
+def encoded(kind: str, number: int, *, documents: int = 4) -> Encoded:
+    """A chunk as an encoder gives it; each number makes another one."""
+    rng = np.random.default_rng(number)
+    lengths = rng.integers(1, 6, documents)
+    ids = [rng.integers(0, 300, length).tolist() for length in lengths]
+    masks = None if kind == "text" else [rng.integers(0, 2, length).tolist() for length in lengths]
+    margins = rng.random(documents // 2).tolist() if kind == "pairs" else ()
+    wheres = [NAMES[(number + place) % len(NAMES)] for place in range(documents)]
+    losses = Losses(documents + number, {"empty": number}, {"empty": f"first \udce9 {number}"}) if number else Losses(4)
+    return Encoded.of(ids, masks, wheres, losses, margins)
+
+
+def written(folder, chunks, vocab_size: int = 300) -> Documents:
+    folder.mkdir()
+    write_documents(folder, iter(chunks), vocab_size)
+    return open_documents(folder)
+
+
+def assert_same(found: Documents, wanted: Documents) -> None:
+    assert np.array_equal(found.tokens, wanted.tokens)
+    assert found.bounds.tolist() == wanted.bounds.tolist()
+    assert (found.mask is None) == (wanted.mask is None)
+    assert wanted.mask is None or np.array_equal(found.mask, wanted.mask)
+    assert [found.where(number) for number in range(len(found))] == list(wanted.wheres)
+    assert found.margins.dtype == wanted.margins.dtype == np.float32
+    assert found.margins.tolist() == wanted.margins.tolist()
+    assert found.losses == wanted.losses
+
+
+@pytest.mark.parametrize("kind", ["text", "chat", "pairs"])
+def test_written_documents_are_those_in_memory(kind, tmp_path) -> None:
+    chunks = [encoded(kind, number) for number in range(6)]
+    memory, files = Documents.of(chunks), written(tmp_path / "x", chunks)
+    assert_same(files, memory)
+    assert len(files) == 24 and files.lengths.tolist() == np.concatenate([c.lengths for c in chunks]).tolist()
+    files.release()
+    assert_same(files, memory)
+    assert {files.where(number) for number in range(24)} == set(NAMES)
+
+
+@pytest.mark.parametrize(("vocab_size", "dtype"), [(65_499, np.uint16), (65_500, np.int32), (200_000, np.int32)])
+def test_ids_are_stored_as_small_as_the_vocabulary_allows(vocab_size, dtype, tmp_path) -> None:
+    largest = vocab_size - 1
+    chunk = Encoded.of([[0, largest], [largest]], None, ["a", "b"], Losses(2))
+    files = written(tmp_path / "x", [chunk], vocab_size)
+    assert files.tokens.dtype == dtype
+    assert files.tokens.astype(np.int64).tolist() == [0, largest, largest]
+
+
+def test_documents_by_hand() -> None:
+    chunks = [
+        Encoded.of([[1, 2], [3]], [[0, 1], [1]], ["a", "b"], Losses(3, {"empty": 1}, {"empty": "c"}), [0.5]),
+        Encoded.of([[4, 5, 6], [7]], [[0, 0, 1], [1]], ["d", "e"], Losses(2), [1.5]),
     ]
+    documents = Documents.of(chunks)
+    assert (documents.tokens.tolist(), documents.tokens.dtype) == ([1, 2, 3, 4, 5, 6, 7], np.int32)
+    assert (documents.bounds.tolist(), documents.bounds.dtype) == ([0, 2, 3, 6, 7], np.int64)
+    assert documents.mask is not None
+    assert (documents.mask.tolist(), documents.mask.dtype) == ([0, 1, 1, 0, 0, 1, 1], np.uint8)
+    assert (documents.margins.tolist(), documents.lengths.tolist()) == ([0.5, 1.5], [2, 1, 3, 1])
+    assert documents.losses == Losses(5, {"empty": 1}, {"empty": "c"})
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_documents_in_files_are_those_in_memory(tmp_path: Path, masked: bool) -> None:
-    write_documents(tmp_path, chunks(masked), vocab_size=100_000)
-    stored, held = open_documents(tmp_path), Documents.of(chunks(masked))
-    for documents in (stored, held):
-        assert documents.tokens.tolist() == [5, 6, 7, 8, 70_000, 9]
-        assert documents.bounds.tolist() == [0, 3, 4, 6]
-        assert documents.lengths.tolist() == [3, 1, 2] and len(documents) == 3
-        assert (documents.mask is not None) == masked
-        assert documents.margins.tolist() == [0.5]
-        assert documents.losses == Losses(5, {"empty": 2}, {"empty": "x:1"})
-        assert documents.where(1) == "ähnlich.txt:2"
-    if masked:
-        assert stored.mask.tolist() == held.mask.tolist() == [0, 1, 1, 1, 0, 1]
-    assert stored.where(2) == "?.txt:3"  # what is no text is told as well as can be
-    stored.release()
-    assert stored.tokens.tolist() == held.tokens.tolist()
+def test_documents_without_names_are_numbered() -> None:
+    documents = Documents(np.arange(3), np.array([0, 1, 3]))
+    assert (documents.where(1), documents.losses.records, documents.margins.tolist()) == ("document 1", 2, [])
+    documents.release()
 
 
-def test_a_small_vocabulary_takes_two_bytes_a_token(tmp_path: Path) -> None:
-    write_documents(tmp_path, [Encoded.of([[1, 2, 3]], None, ["x"], Losses(1))], vocab_size=300)
-    assert (tmp_path / "tokens.bin").stat().st_size == 6
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.lists(st.tuples(st.sampled_from("abc"), st.text(max_size=3), st.integers(1, 4)), max_size=4), max_size=5
+    )
+)
+def test_losses_add_up_and_keep_the_first_example(parts) -> None:
+    joined, first, total = Losses(), {}, {}
+    for part in parts:
+        losses = Losses(records=len(part))
+        for reason, where, count in part:
+            losses.add(reason, where, count)
+            first.setdefault(reason, where)
+            total[reason] = total.get(reason, 0) + count
+        joined.join(losses)
+    assert joined == Losses(sum(map(len, parts)), total, first)
 
 
-def test_no_documents_at_all(tmp_path: Path) -> None:
-    write_documents(tmp_path, [], vocab_size=300)
-    assert len(open_documents(tmp_path)) == 0
+def test_no_chunk_is_no_document(tmp_path) -> None:
+    files = written(tmp_path / "x", [])
+    assert (len(files), files.losses, files.mask, files.margins.tolist()) == (0, Losses(), None, [])
 
 
-def test_a_file_that_was_cut_off_is_refused(tmp_path: Path) -> None:
-    write_documents(tmp_path, chunks(True), vocab_size=100_000)
-    (tmp_path / "tokens.bin").write_bytes(b"1234")
-    with pytest.raises(DataError, match=r"tokens\.bin: expected 24 bytes"):
-        open_documents(tmp_path)
+def test_a_chunk_that_kept_nothing_leaves_its_losses(tmp_path) -> None:
+    nothing = Encoded.of([], [], [], Losses(2, {"equal_answers": 2}, {"equal_answers": "a"}))
+    some = encoded("pairs", 1)
+    assert_same(written(tmp_path / "x", [nothing, some, nothing]), Documents.of([nothing, some, nothing]))
 
 
-def test_documents_without_a_place_are_numbered() -> None:
-    assert Documents(np.arange(3), np.array([0, 2, 3])).where(1) == "document 1"
+@pytest.mark.parametrize("name", ["tokens.bin", "tokens.idx", "mask.bin", "where.idx"])
+def test_a_damaged_file_is_named(name, tmp_path) -> None:
+    written(tmp_path / "x", [encoded("chat", 1)])
+    os.truncate(tmp_path / "x" / name, 5)
+    with pytest.raises(DataError, match=name):
+        open_documents(tmp_path / "x")
 
 
-def test_losses_add_up_and_keep_the_first_example() -> None:
-    losses = Losses(records=1)
-    losses.add("empty", "a:1")
-    losses.join(Losses(4, {"empty": 2, "equal": 1}, {"empty": "b:1", "equal": "b:2"}))
-    assert losses == Losses(5, {"empty": 3, "equal": 1}, {"empty": "a:1", "equal": "b:2"})
+def test_encoded_chunks_go_through_processes() -> None:
+    chunk = encoded("pairs", 2)
+    copy = pickle.loads(pickle.dumps(chunk))
+    assert_same(Documents.of([copy]), Documents.of([chunk]))

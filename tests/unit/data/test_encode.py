@@ -1,68 +1,95 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from llmstack.data.encode import encode_chat, encode_pairs, encode_text, prompt_and_answer
+from llmstack.data.documents import Losses
+from llmstack.data.encode import ENCODERS, encode_chat, encode_pairs, encode_text, prompt_and_answer
 from llmstack.data.records import (
     Message,
     MessagesRecord,
     PreferenceRecord,
+    PromptRecord,
     ResponseRecord,
     TextRecord,
-    TokensRecord,
 )
 from llmstack.data.tokenizer import Tokenizer
 from llmstack.errors import DataError
 from tests.unit.data.letters import ASSISTANT, END, NEWLINE, START, STOP, USER, ids, letter_tokenizer
 
-A, B, C = ids("abc")
-PROMPT_A = [START, USER, A, STOP, NEWLINE, START, ASSISTANT]
-
 
 def test_text_by_hand(letters: Tokenizer) -> None:
-    encoded = encode_text(
-        [TextRecord("ab", where="x:1"), TextRecord("", where="x:2"), TokensRecord(np.array([B]), where="x:3")], letters
+    found = encode_text(
+        [TextRecord("ab", where="x:1"), TextRecord("", where="x:2"), TextRecord("c", where="x:3")], letters
     )
-    assert (encoded.ids.tolist(), encoded.lengths.tolist()) == ([A, B, END, B], [3, 1])
-    assert encoded.mask is None and encoded.wheres == ["x:1", "x:3"]
-    assert (encoded.losses.records, encoded.losses.counts, encoded.losses.examples) == (
-        3,
-        {"empty": 1},
-        {"empty": "x:2"},
-    )
+    assert found.ids.tolist() == [*ids("ab"), END, *ids("c"), END]
+    assert (found.lengths.tolist(), found.mask, found.wheres) == ([3, 2], None, ["x:1", "x:3"])
+    assert found.losses == Losses(3, {"empty": 1}, {"empty": "x:2"})
+    assert found.margins.tolist() == []
 
 
-def test_text_begins_with_one_bos() -> None:
-    assert encode_text([TextRecord("a")], letter_tokenizer(bos=True)).ids.tolist() == [START, A, END]
+def test_text_begins_with_the_tokenizer_s_own_beginning() -> None:
+    found = encode_text([TextRecord("ab"), TextRecord("c")], letter_tokenizer(bos=True))
+    assert found.ids.tolist() == [START, *ids("ab"), END, START, *ids("c"), END]
+
+
+def test_only_empty_texts_are_counted(letters: Tokenizer) -> None:
+    found = encode_text([TextRecord(""), TextRecord("")], letters)
+    assert (found.ids.tolist(), found.lengths.tolist(), found.losses.counts) == ([], [], {"empty": 2})
 
 
 def test_chat_by_hand(letters: Tokenizer) -> None:
-    turns = (Message("user", "a"), Message("assistant", "b"), Message("user", "a"), Message("assistant", "c"))
-    encoded = encode_chat([ResponseRecord("a", "bc", where="x:1"), MessagesRecord(turns, where="x:2")], letters)
-    first, second = np.split(encoded.ids, encoded.lengths.cumsum()[:-1])
-    trained, also = np.split(encoded.mask, encoded.lengths.cumsum()[:-1])
-    assert first.tolist() == [*PROMPT_A, B, C, STOP, NEWLINE]
-    # the answer and the token that ends it, not the line break behind
-    assert trained.tolist() == [0] * 7 + [1, 1, 1, 0]
-    assert second[also == 1].tolist() == [B, STOP, C, STOP]
+    system = MessagesRecord((Message("user", "a"), Message("assistant", "bc"), Message("user", "d")), where="x:1")
+    found = encode_chat([system, ResponseRecord("e", "f", where="x:2")], letters)
+    first = [START, USER, *ids("a"), STOP, NEWLINE, START, ASSISTANT, *ids("bc"), STOP, NEWLINE]
+    first += [START, USER, *ids("d"), STOP, NEWLINE]
+    second = [START, USER, *ids("e"), STOP, NEWLINE, START, ASSISTANT, *ids("f"), STOP, NEWLINE]
+    assert found.ids.tolist() == first + second
+    assert found.mask is not None
+    # what the assistant says, with the token that ends its turn; not the line break behind it
+    assert found.mask.tolist() == [0] * 7 + [1, 1, 1] + [0] * 6 + [0] * 7 + [1, 1] + [0]
+    assert (found.lengths.tolist(), found.wheres, found.losses) == ([16, 10], ["x:1", "x:2"], Losses(2))
 
 
 def test_pairs_by_hand(letters: Tokenizer) -> None:
-    pairs = [PreferenceRecord("a", "bc", "b", 0.5, where="x:1"), PreferenceRecord("a", "b", "b", where="x:2")]
-    encoded = encode_pairs(pairs, letters)
-    assert encoded.ids.tolist() == [*PROMPT_A, B, C, STOP, *PROMPT_A, B, STOP]
-    assert encoded.mask.tolist() == [0] * 7 + [1] * 3 + [0] * 7 + [1] * 2
-    assert (encoded.lengths.tolist(), encoded.margins.tolist(), encoded.wheres) == ([10, 9], [0.5], ["x:1"] * 2)
-    assert encoded.losses.counts == {"equal_answers": 1}
+    records = [
+        PreferenceRecord("a", "b", "cd", 0.5, where="x:1"),
+        PreferenceRecord("a", "b", "b", 2.0, where="x:2"),
+        PreferenceRecord("a", "c", "b", where="x:3"),
+    ]
+    found = encode_pairs(records, letters)
+    prompt = [START, USER, *ids("a"), STOP, NEWLINE, START, ASSISTANT]
+    answers = ["b", "cd", "c", "b"]
+    assert found.ids.tolist() == [token for answer in answers for token in [*prompt, *ids(answer), STOP]]
+    assert found.mask is not None
+    assert found.mask.tolist() == [m for answer in answers for m in [0] * 7 + [1] * (len(answer) + 1)]
+    assert (found.lengths.tolist(), found.margins.tolist()) == ([9, 10, 9, 9], [0.5, 0.0])
+    assert found.wheres == ["x:1", "x:1", "x:3", "x:3"]
+    assert found.losses == Losses(3, {"equal_answers": 1}, {"equal_answers": "x:2"})
 
 
-def test_pairs_that_are_all_equal_give_no_documents(letters: Tokenizer) -> None:
-    encoded = encode_pairs([PreferenceRecord("a", "b", "b")], letters)
-    assert (len(encoded.lengths), len(encoded.margins)) == (0, 0)
+def test_prompt_and_answer_by_hand(letters: Tokenizer) -> None:
+    (found,) = prompt_and_answer(letters, [("a", "b")], ["x:1"])
+    assert found == ([START, USER, *ids("a"), STOP, NEWLINE, START, ASSISTANT], [*ids("b"), STOP])
 
 
-def test_an_answer_without_a_token_is_refused(letters: Tokenizer) -> None:
-    untagged = "{% for m in messages %}{% generation %}{% endgeneration %}{{ m.content }}<|im_end|>{% endfor %}"
-    with pytest.raises(DataError, match="x:1: expected an answer with a token"):
-        prompt_and_answer(letter_tokenizer(template=untagged), [PreferenceRecord("a", "b", "c", where="x:1")], ["b"])
+@pytest.mark.parametrize(
+    ("kind", "record", "words"),
+    [
+        ("text", PromptRecord("a", where="x:7"), "x:7: expected TextRecord for language-model rows, got PromptRecord"),
+        (
+            "chat",
+            TextRecord("a", where="x:7"),
+            "x:7: expected ResponseRecord or MessagesRecord for chat rows, got TextR",
+        ),
+        (
+            "pairs",
+            ResponseRecord("a", "b", where="x:7"),
+            "x:7: expected PreferenceRecord for preference rows, got Resp",
+        ),
+        ("pairs", PreferenceRecord("a", "<|im_end|>", "b", where="x:7"), "x:7: .*without control tokens"),
+        ("chat", ResponseRecord("a<|im_end|>", "b", where="x:7"), "x:7: expected user text without control tokens"),
+    ],
+)
+def test_records_that_do_not_fit_are_named(kind, record, words, letters: Tokenizer) -> None:
+    with pytest.raises(DataError, match=words):
+        ENCODERS[kind]([record], letters)

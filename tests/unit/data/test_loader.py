@@ -7,13 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llmstack.config.blend import BlendConfig
 from llmstack.data.bucket_rows import PreferenceRows, PromptRows
 from llmstack.data.loader import EvalBatches, Loader
-from llmstack.data.orders import PacedOrder
+from llmstack.data.orders import BlendedOrder, PacedOrder
+from llmstack.data.packed_rows import PackedRows
 from llmstack.data.row_tables import EncodeReport
 from llmstack.data.token_space import TokenSpace
 from llmstack.errors import DataError
 from tests.helpers.rows import documents_of, everything, numbered_rows
+from tests.tolerances import F64_ATOL
 
 REPORT = EncodeReport(records=1, kept=1)
 table = numbered_rows
@@ -90,6 +93,105 @@ def test_prompt_batches_have_one_bucket_and_read_all_buckets_at_one_pace() -> No
     # 8 prompts of bucket 2 and 4 of bucket 4: twice as many batches of the first, twice through everything
     assert shapes == [(2, 2), (2, 4), (2, 2), (2, 2), (2, 4), (2, 2)] * 2
     assert loader.state()["cursors"] == [16, 8]
+
+
+def blended(batch_rows: int, **options: int) -> Loader:
+    """Parts of 13 rows with one token and 8 rows with three, at shares of 2/3 and 1/3."""
+    parts = {name: {"data": {"source": "text", "path": "x"}, "weight": weight} for name, weight in (("a", 2), ("b", 1))}
+    config = BlendConfig.model_validate({"source": "blend", "parts": parts})
+    rows = PackedRows.join([table(13), table(8, first=13)])
+    rows.row_tokens = np.repeat([1, 3], [13, 8])
+    return Loader(rows, batch_rows=batch_rows, order=BlendedOrder(config, (13, 8), (13, 24), seed=3), **options)
+
+
+def kinds_of_loaders(batch_rows: int, **options: int) -> list[Loader]:
+    return [
+        Loader(table(17), batch_rows=batch_rows, seed=3, **options),
+        Loader(prompts([1, 5, 2, 3, 8, 8] * 9), batch_rows=batch_rows, seed=3, **options),
+        blended(batch_rows, **options),
+    ]
+
+
+@pytest.mark.parametrize("kind", range(3), ids=["rows", "buckets", "blend"])
+@pytest.mark.parametrize("world", [1, 2, 3, 4])
+def test_ranks_share_every_batch_of_one_global_order(kind: int, world: int) -> None:
+    alone = kinds_of_loaders(12)[kind]
+    ranks = [kinds_of_loaders(12 // world, rank=rank, world=world)[kind] for rank in range(world)]
+    for _ in range(11):  # across ends of epochs
+        alone.next()
+        batches = [rank.next() for rank in ranks]
+        ids = [rank.sample_ids.tolist() for rank in ranks]
+        assert sum(ids, []) == alone.sample_ids.tolist()
+        if kind != 1:
+            assert np.concatenate([batch["tokens"] for batch in batches])[:, 0].tolist() == alone.sample_ids.tolist()
+    assert [rank.state() for rank in ranks] == [alone.state()] * world
+    assert [rank.drain() for rank in ranks[1:]] == [ranks[0].drain()] * (world - 1)
+
+
+@pytest.mark.parametrize("kind", range(3), ids=["rows", "buckets", "blend"])
+@pytest.mark.parametrize("steps", [0, 1, 2, 7])
+def test_a_run_goes_on_with_other_ranks(kind: int, steps: int) -> None:
+    straight = served(kinds_of_loaders(12)[kind], steps + 6)
+    first = kinds_of_loaders(4, rank=1, world=3)[kind]
+    served(first, steps)
+    ranks = [kinds_of_loaders(6, rank=rank, world=2)[kind] for rank in range(2)]
+    for rank in ranks:
+        rank.restore(json.loads(json.dumps(first.state())))
+    after = []
+    for _ in range(6):
+        for rank in ranks:
+            after += served(rank, 1)
+    assert after == straight[12 * steps :]
+
+
+@pytest.mark.parametrize("kind", [0, 2], ids=["rows", "blend"])
+def test_a_run_goes_on_with_batches_of_another_size(kind: int) -> None:
+    straight = served(kinds_of_loaders(6)[kind], 12)
+    first = kinds_of_loaders(6)[kind]
+    start = served(first, 3)
+    second = kinds_of_loaders(9)[kind]
+    second.restore(json.loads(json.dumps(first.state())))
+    assert start + served(second, 6) == straight
+
+
+def test_what_was_served_by_hand() -> None:
+    loader = blended(3)
+    loader.next()
+    drawn = loader.drain()  # two rows of a with a token each, one of b with three
+    assert {name: len(rows) for name, rows in drawn.rows.items()} == {"a": 2, "b": 1}
+    assert drawn.metrics == {"data/a/share": 0.4, "data/b/share": 0.6}
+    assert {name: value for name, value in drawn.gauges.items() if name.endswith("tokens")} == {
+        "data/a/tokens": 2.0,
+        "data/b/tokens": 3.0,
+    }
+    assert drawn.gauges["data/a/weight"] == pytest.approx(2 / 3)
+    nothing = loader.drain()
+    assert (nothing.rows, nothing.metrics) == ({}, {"data/a/share": 0.0, "data/b/share": 0.0})
+    assert nothing.gauges == drawn.gauges
+    one = Loader(table(5), batch_rows=2, seed=0)
+    one.next()
+    drawn = one.drain()
+    assert drawn.rows == {"data": one.sample_ids.tolist()} and (drawn.metrics, drawn.gauges) == ({}, {})
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.sampled_from(["next", "drain", "resume"]), max_size=25))
+def test_served_tokens_add_up_whenever_a_run_is_resumed(actions: list[str]) -> None:
+    loader, straight, rows = blended(3), blended(3), 0
+    for action in [*actions, "drain"]:
+        if action == "next":
+            loader.next(), straight.next()
+            rows += 3
+        elif action == "drain":
+            drawn, whole = loader.drain(), straight.drain()
+            assert drawn.gauges == whole.gauges
+            counts = [drawn.gauges[f"data/{name}/tokens"] for name in "ab"]
+            assert counts[0] + counts[1] / 3 == rows  # a token a row of a, three a row of b
+            assert abs(counts[0] - 2 / 3 * rows) <= 0.5 + F64_ATOL
+        else:
+            position = json.loads(json.dumps(loader.state()))
+            loader = blended(3)
+            loader.restore(position)
 
 
 def test_restore_refuses_other_data_and_another_seed() -> None:

@@ -1,92 +1,145 @@
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 
-import numpy as np
 import pytest
 
 from llmstack.data import parallel_encode
-from llmstack.data.documents import Documents
+from llmstack.data.documents import Documents, Encoded
+from llmstack.data.encode import ENCODERS
 from llmstack.data.parallel_encode import encode_records
-from llmstack.data.records import MessagesRecord, PreferenceRecord, Record, ResponseRecord, TextRecord
+from llmstack.data.records import MessagesRecord, PreferenceRecord, PromptRecord, Record, ResponseRecord, TextRecord
 from llmstack.data.tokenizer import Tokenizer
 from llmstack.errors import DataError
+from tests.unit.data.test_documents import assert_same
 
-RECORDS: dict[str, list[Record]] = {
-    "text": [TextRecord("abc"[: i % 4], where=f"x:{i}") for i in range(40)],
-    "chat": [ResponseRecord("a", "bc" * (1 + i % 3), where=f"x:{i}") for i in range(40)],
-    "pairs": [PreferenceRecord("a", "b" * (1 + i % 3), "b", i / 8, where=f"x:{i}") for i in range(40)],
-}
+CHUNK = 10
+
+
+def records_of(kind: str, count: int = 45) -> list[Record]:
+    words = [chr(97 + number % 26) * (number % 7) for number in range(count)]
+    if kind == "text":
+        return [TextRecord(word, where=f"caf\udce9:{number}") for number, word in enumerate(words)]
+    if kind == "chat":
+        return [ResponseRecord(word, word + "z", where=f"é:{number}") for number, word in enumerate(words)]
+    return [PreferenceRecord(w, w or "y", "yz"[n % 2], n / 4, where=f"x:{n}") for n, w in enumerate(words)]
+
+
+class Counted(Iterable[Record]):
+    """Records that know how many were taken."""
+
+    def __init__(self, records: Iterable[Record], *, pause: float = 0.0) -> None:
+        self.taken, self._records, self._pause = 0, records, pause
+
+    def __iter__(self) -> Iterator[Record]:
+        for record in self._records:
+            self.taken += 1
+            time.sleep(self._pause)
+            yield record
 
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch) -> None:
-    monkeypatch.setattr(parallel_encode, "_CHUNK_RECORDS", 7)
+    monkeypatch.setattr(parallel_encode, "_CHUNK_RECORDS", CHUNK)
 
 
-def encoded(kind: str, tokenizer: Tokenizer, workers: int | None) -> Documents:
-    return Documents.of(encode_records(iter(RECORDS[kind]), kind, tokenizer, workers=workers))
+def together(chunks: Iterable[Encoded]) -> Documents:
+    return Documents.of(chunks)
 
 
-def same(one: Documents, other: Documents) -> bool:
-    arrays = ("tokens", "bounds", "mask", "margins")
-    pairs = [(getattr(one, name), getattr(other, name)) for name in arrays]
-    return all(np.array_equal(a, b) for a, b in pairs) and (one.wheres, one.losses) == (other.wheres, other.losses)
+@pytest.mark.parametrize(
+    ("kind", "workers"),
+    [("text", 0), ("chat", 0), ("pairs", 0), ("text", 2), ("chat", 1), ("pairs", 2), ("chat", None)],
+)
+def test_the_result_is_that_of_one_chunk(kind, workers, letters: Tokenizer, monkeypatch) -> None:
+    monkeypatch.setattr(parallel_encode, "_CHARS_HERE", 60)  # with None the first records stay here
+    started = []
+    pool = parallel_encode.ProcessPoolExecutor
+    monkeypatch.setattr(parallel_encode, "ProcessPoolExecutor", lambda *a: (started.append(a[0]), pool(*a))[1])
+    records = records_of(kind)
+    chunks = list(encode_records(iter(records), kind, letters, workers=workers))
+    assert_same(together(chunks), together([ENCODERS[kind](records, letters)]))
+    assert started == ([] if workers == 0 else [os.cpu_count() if workers is None else workers])
+    assert [chunk.losses.records for chunk in chunks] == [CHUNK] * 4 + [5]
 
 
-@pytest.mark.parametrize("kind", RECORDS)
-def test_the_result_does_not_depend_on_the_processes(kind: str, letters: Tokenizer, monkeypatch) -> None:
-    here = encoded(kind, letters, 0)
-    assert here.losses.records == 40
-    assert same(encoded(kind, letters, 2), here)
-    if kind == "text":  # for large data as many workers as cores, behind what was encoded here
-        assert same(encoded(kind, letters, None), here)
-        monkeypatch.setattr(parallel_encode, "_CHARS_HERE", 20)
-        assert same(encoded(kind, letters, None), here)
+def test_small_data_starts_no_process(letters: Tokenizer, monkeypatch) -> None:
+    monkeypatch.setattr(parallel_encode, "ProcessPoolExecutor", None)
+    records = records_of("text")
+    found = together(encode_records(records, "text", letters))
+    assert_same(found, together([ENCODERS["text"](records, letters)]))
 
 
-def test_an_error_in_a_worker_is_the_error(letters: Tokenizer) -> None:
-    records = [*RECORDS["text"], ResponseRecord("a", "b", where="x:99")]
-    messages = []
-    for workers in (0, 1):
-        with pytest.raises(DataError, match="x:99: expected TextRecord") as error:
-            list(encode_records(records, "text", letters, workers=workers))
-        messages.append(str(error.value))
-    assert messages[0] == messages[1]
+def test_no_record_gives_no_chunk(letters: Tokenizer) -> None:
+    assert list(encode_records([], "text", letters)) == list(encode_records([], "text", letters, workers=0)) == []
 
 
-def test_a_killed_worker_is_told(letters: Tokenizer) -> None:
-    def records() -> Iterator[Record]:
-        yield from RECORDS["text"]
-        for child in parallel_encode.multiprocessing.active_children():
-            os.kill(child.pid, signal.SIGKILL)
-        yield from RECORDS["text"]
+def test_chunks_are_also_bounded_in_characters(letters: Tokenizer, monkeypatch) -> None:
+    monkeypatch.setattr(parallel_encode, "_CHUNK_CHARS", 100)
+    for record in (
+        TextRecord("a" * 60),
+        ResponseRecord("a" * 30, "b" * 30),
+        PreferenceRecord("a" * 20, "b" * 20, "c" * 20),
+    ):
+        chats = MessagesRecord(ResponseRecord("a" * 30, "b" * 30).messages)
+        assert [len(chunk) for chunk in parallel_encode._chunks([record, chats] * 2)] == [2, 2]
+    assert [len(chunk) for chunk in parallel_encode._chunks([PromptRecord("a" * 60)] * 3)] == [2, 1]
 
-    with pytest.raises(DataError, match="expected the processes that encode to go on, got one that was killed"):
-        list(encode_records(records(), "text", letters, workers=1))
+
+@pytest.mark.parametrize("workers", [0, 1, None])
+def test_errors_come_as_they_are(workers, letters: Tokenizer, monkeypatch) -> None:
+    monkeypatch.setattr(parallel_encode, "_CHARS_HERE", 60)
+    records = [*records_of("text", 33), PromptRecord("a", where="here:34"), *records_of("text", 20)]
+    message = "here:34: expected TextRecord for language-model rows, got PromptRecord. Choose a source, or a"
+    with pytest.raises(DataError) as caught:
+        list(encode_records(records, "text", letters, workers=workers))
+    assert str(caught.value).startswith(message)
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_only_a_few_chunks_are_held(workers: int, letters: Tokenizer) -> None:
-    read = 0
+def test_an_error_of_the_source_comes_as_it_is_and_ends_the_workers(letters: Tokenizer) -> None:
+    def source() -> Iterator[Record]:
+        yield from records_of("text", 25)
+        raise DataError("file:26: broken")
 
-    def records() -> Iterator[Record]:
-        nonlocal read
-        for record in RECORDS["text"] * 5:
-            read += 1
-            yield record
+    with pytest.raises(DataError, match="^file:26: broken$"):
+        list(encode_records(source(), "text", letters, workers=1))
+    assert multiprocessing.active_children() == []
 
-    chunks = encode_records(records(), "text", letters, workers=workers)
+
+def test_a_killed_worker_is_told_with_a_fix(letters: Tokenizer) -> None:
+    chunks = encode_records(records_of("text", 500), "text", letters, workers=1)
     next(chunks)
-    assert read <= 7 * (2 * workers + 1)
-    chunks.close()
+    for worker in multiprocessing.active_children():
+        os.kill(worker.pid, signal.SIGKILL)
+    with pytest.raises(DataError, match="got one that was killed, mostly for want of memory. Run the command again"):
+        list(chunks)
+    assert multiprocessing.active_children() == []
 
 
-def test_a_chunk_ends_when_its_texts_are_long(letters: Tokenizer, monkeypatch) -> None:
-    monkeypatch.setattr(parallel_encode, "_CHUNK_CHARS", 4)
-    sizes = [chunk.losses.records for chunk in encode_records(RECORDS["text"][3:8], "text", letters, workers=0)]
-    assert sizes == [3, 2]
-    conversation = MessagesRecord(ResponseRecord("abc", "ab").messages)
-    assert parallel_encode._size(conversation) == parallel_encode._size(TextRecord("abcab")) == 5
+@pytest.mark.parametrize(("workers", "ahead"), [(0, 0), (1, 2 * CHUNK), (None, 7 * CHUNK)])
+def test_the_source_is_not_read_far_ahead(workers, ahead, letters: Tokenizer, monkeypatch) -> None:
+    monkeypatch.setattr(parallel_encode, "_CHARS_HERE", 5 * CHUNK * 8)  # None: five chunks of records of 8 characters
+    monkeypatch.setattr(parallel_encode.os, "cpu_count", lambda: 1)
+    source = Counted(TextRecord("a" * 8) for _ in range(1000))
+    chunks = encode_records(source, "text", letters, workers=workers)
+    assert source.taken == 0
+    for number, _ in enumerate(chunks, start=1):
+        assert source.taken <= number * CHUNK + ahead
+        if number == 12:
+            break
+    chunks.close()  # left early: no process stays
+    assert multiprocessing.active_children() == []
+    assert source.taken < 1000
+
+
+def test_a_progress_bar_comes_after_a_second_only(letters: Tokenizer, capfd) -> None:
+    list(encode_records(records_of("text"), "text", letters, workers=0, show="encoding quick"))
+    assert capfd.readouterr().err == ""
+    slow = Counted(records_of("text"), pause=0.03)  # 1.35 s
+    list(encode_records(slow, "text", letters, workers=0, show="encoding slow"))
+    shown = capfd.readouterr().err
+    assert "encoding slow" in shown and "tokens" in shown

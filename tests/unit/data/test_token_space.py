@@ -1,40 +1,59 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from llmstack.data import token_space
-from llmstack.data.documents import Documents
+from llmstack.data.documents import Documents, Encoded, Losses, open_documents, write_documents
 from llmstack.data.token_space import TokenSpace
+from tests.helpers.rows import documents_of
 
 
-def part(first: int, count: int, *, mask: bool = False) -> Documents:
-    tokens = np.arange(first, first + count, dtype=np.uint16)
-    return Documents(tokens, np.array([0, count]), mask=tokens.astype(np.uint8) % 2 if mask else None)
+def test_places_by_hand() -> None:
+    space = TokenSpace([documents_of([2, 1]), documents_of([3], mask=[0, 1, 0])])
+    assert (space.starts.tolist(), len(space.parts)) == ([0, 3, 6], 2)
+    found = space.tokens(np.array([5, 0, 2, 3, 6, 99]))
+    assert (found.tolist(), found.dtype) == ([102, 100, 200, 100, 102, 102], np.int32)
+    mask = space.mask(np.array([5, 0, 2, 3, 4, 6]))
+    assert mask is not None and mask.dtype == np.int32
+    assert mask.tolist() == [0, 1, 1, 0, 1, 0]  # a set without a mask is trained everywhere
 
 
-@pytest.mark.parametrize("sizes", [(6,), (2, 4), (1, 1, 4)])
-def test_places_count_through_the_parts(sizes: tuple[int, ...]) -> None:
-    starts = np.cumsum((0, *sizes))
-    space = TokenSpace([part(10 + start, size) for start, size in zip(starts, sizes, strict=False)])
-    places = np.array([5, 0, 3, 2, 1, 4, 0, 6, 9])
-    found = space.tokens(places)
-    # a place behind the last token gives the last one
-    assert found.tolist() == [15, 10, 13, 12, 11, 14, 10, 15, 15] and found.dtype == np.int32
-    assert space.starts.tolist() == list(starts) and len(space.parts) == len(sizes)
+def test_one_set_alone() -> None:
+    assert TokenSpace([documents_of([2])]).mask(np.array([0])) is None
+    space = TokenSpace([documents_of([2, 2], mask=[0, 1, 1, 0])])
+    assert space.tokens(np.array([3, 4, 0])).tolist() == [201, 201, 100]
+    mask = space.mask(np.array([2, 3]))
+    assert mask is not None and mask.tolist() == [1, 0]
 
 
-def test_a_part_without_a_mask_is_trained_everywhere() -> None:
-    assert TokenSpace([part(0, 2), part(0, 2)]).mask(np.arange(4)) is None
-    mixed = TokenSpace([part(0, 3, mask=True), part(0, 2)]).mask(np.arange(5))
-    assert mixed is not None and mixed.tolist() == [0, 1, 0, 1, 1]
+@settings(deadline=None)
+@given(st.lists(st.lists(st.integers(0, 300), max_size=9), min_size=1, max_size=5).filter(lambda p: p[-1]), st.data())
+def test_sets_are_read_as_one_after_the_other(parts, data) -> None:
+    whole = [token for part in parts for token in part]
+    sets = [Documents(np.asarray(part, np.uint16), np.array([0, len(part)])) for part in parts]
+    index = np.asarray(data.draw(st.lists(st.integers(0, len(whole) + 2), max_size=20)), np.int64)
+    wanted = [whole[min(place, len(whole) - 1)] for place in index]
+    assert TokenSpace(sets).tokens(index).tolist() == wanted
 
 
-def test_memory_is_given_back_once_enough_was_read(monkeypatch) -> None:
-    documents, calls = part(0, 4), []
-    documents.release = lambda: calls.append(1)
-    monkeypatch.setattr(token_space, "_RELEASE_BYTES", 3 * token_space._PAGES_BYTES)
-    space = TokenSpace([documents])
-    for _ in range(5):
-        space.note_reads(runs=1, tokens=10)
-    assert len(calls) == 1
+def test_memory_of_files_is_given_back_once_much_was_read(tmp_path, monkeypatch) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        write_documents(tmp_path / name, [Encoded.of([[1, 2, 3]], None, ["x"], Losses(1))], 300)
+    parts = [open_documents(tmp_path / name) for name in ("a", "b")]
+    released = []
+    for number, part in enumerate(parts):
+        release = part.release
+        monkeypatch.setattr(
+            part, "release", lambda number=number, release=release: (released.append(number), release())
+        )
+    space = TokenSpace(parts)
+    space.note_reads(1000, 0)  # 1000 stretches of 64 KiB are 62.5 MiB
+    space.note_reads(1000, 0)
+    assert released == []
+    space.note_reads(50, 0)
+    assert released == [0, 1]
+    space.note_reads(0, 33 << 20)  # four bytes a token
+    assert released == [0, 1] * 2
+    assert space.tokens(np.array([0, 5])).tolist() == [1, 3]
