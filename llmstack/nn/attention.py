@@ -70,6 +70,20 @@ class GroupedQueryAttention(nn.Cell):
         """
         return self.head_norms(self.qkv(hidden_ND))
 
+    def attend(self, hidden_ND: Tensor, cos: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
+        """What every head read, not yet projected back.
+
+        Args:
+            hidden_ND: (B*T, D) float32, normalised residual stream.
+            cos: (B*T, E/2) float32 from :class:`~llmstack.nn.rotary.RotaryEmbedding`.
+            sin: (B*T, E/2) float32 from the same.
+            mask: which tokens see which, from :func:`llmstack.nn.kernels.attention_mask`.
+
+        Returns:
+            (B*T, H*E) float32.
+        """
+        return self.kernel(self.heads(hidden_ND), cos, sin, mask)
+
     def construct(self, hidden_ND: Tensor, cos: Tensor, sin: Tensor, mask: Tensor) -> Tensor:
         """Attend.
 
@@ -82,4 +96,4 @@ class GroupedQueryAttention(nn.Cell):
         Returns:
             (B*T, D) float32.
         """
-        return self.out(self.kernel(self.heads(hidden_ND), cos, sin, mask))
+        return self.out(self.attend(hidden_ND, cos, sin, mask))

@@ -24,10 +24,9 @@ class TargetLogits(nn.Cell):
         super().__init__(auto_prefix=False)
         self.trunk = model.trunk
         self.head = model.head
-        self.hidden_size = model.config.hidden_size
 
     def construct(self, tokens_BT: Tensor, positions_BT: Tensor, segments_BT: Tensor, targets_C: Tensor) -> Tensor:
-        """Run the trunk on all positions and the head on some.
+        """Run the trunk and the head where they are wanted.
 
         Args:
             tokens_BT: (B, T) int32.
@@ -38,9 +37,7 @@ class TargetLogits(nn.Cell):
         Returns:
             (C, V) float32.
         """
-        hidden_BTD = self.trunk(tokens_BT, positions_BT, segments_BT)
-        hidden_ND = ops.reshape(hidden_BTD, (-1, self.hidden_size))
-        return self.head(ops.gather(hidden_ND, targets_C, 0))
+        return self.head(self.trunk.at(tokens_BT, positions_BT, segments_BT, targets_C))
 
 
 class TargetLogProbs(nn.Cell):
@@ -89,7 +86,8 @@ class TargetValues(nn.Cell):
 
     def __init__(self, model: ScalarModel) -> None:
         super().__init__(auto_prefix=False)
-        self.model = model
+        self.trunk = model.trunk
+        self.score = model.score
 
     def construct(self, tokens_BT: Tensor, positions_BT: Tensor, segments_BT: Tensor, targets_C: Tensor) -> Tensor:
         """Value of the state after each chosen position.
@@ -103,7 +101,7 @@ class TargetValues(nn.Cell):
         Returns:
             (C,) float32.
         """
-        return ops.gather(ops.reshape(self.model(tokens_BT, positions_BT, segments_BT), (-1,)), targets_C, 0)
+        return self.score(self.trunk.at(tokens_BT, positions_BT, segments_BT, targets_C))
 
 
 class LastScores(nn.Cell):
@@ -115,8 +113,8 @@ class LastScores(nn.Cell):
 
     def __init__(self, model: ScalarModel) -> None:
         super().__init__(auto_prefix=False)
-        self.model = model
-        self.pick = ops.GatherD()
+        self.trunk = model.trunk
+        self.score = model.score
 
     def construct(self, tokens_BT: Tensor, positions_BT: Tensor, segments_BT: Tensor, last_B: Tensor) -> Tensor:
         """Score each row.
@@ -130,5 +128,6 @@ class LastScores(nn.Cell):
         Returns:
             (B,) float32.
         """
-        values_BT = self.model(tokens_BT, positions_BT, segments_BT)
-        return ops.reshape(self.pick(values_BT, 1, ops.reshape(last_B, (-1, 1))), (-1,))
+        rows, width = tokens_BT.shape
+        last_of_all_B = last_B + ops.arange(0, rows * width, width, dtype=last_B.dtype)
+        return self.score(self.trunk.at(tokens_BT, positions_BT, segments_BT, last_of_all_B))

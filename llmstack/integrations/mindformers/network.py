@@ -27,7 +27,7 @@ from llmstack.integrations.mindformers.library import (
     mcore_mode,
 )
 from llmstack.integrations.mindformers.weights import names_for, stored_names
-from llmstack.nn import kernels
+from llmstack.nn import decoder, kernels
 from llmstack.nn.composed import ComposedMask
 from llmstack.nn.fused import FusedMask
 
@@ -175,7 +175,7 @@ class Angles(nn.Cell):
         return ops.expand_dims(ops.gather(self.table, ops.transpose(positions_BT, (1, 0)), 0), 2)
 
 
-class Trunk(nn.Cell):
+class Trunk(decoder.Trunk):
     """Embedding, layers and final norm of a ``GPTModel``, called as our own decoder is.
 
     Args:
@@ -191,6 +191,7 @@ class Trunk(nn.Cell):
         self.mask = FusedMask(window) if fused else ComposedMask(window)
         self.angles = Angles(angles)
         self.decoder = gpt.decoder
+        self.hidden_size = gpt.config.hidden_size
 
     def construct(self, tokens_BT: Tensor, positions_BT: Tensor, segments_BT: Tensor) -> Tensor:
         """Run every layer.
