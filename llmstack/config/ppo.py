@@ -11,18 +11,37 @@ from llmstack.config.base import Strict, reject
 from llmstack.config.markers import AnyModelRef
 from llmstack.config.online import OnlineConfig
 
+_VALUE_COEF = 0.5
+
 
 class CriticConfig(Strict):
     """The value model."""
 
+    trunk: Literal["separate", "shared"] = "separate"
+    """separate: a model of its own; shared: a value head on the policy's trunk, which both losses then train."""
     init_from: AnyModelRef | None = None
-    """A stage's name or a model folder; null takes the policy's ``init_from``."""
-    lr: float = Field(gt=0)
-    """Its own peak learning rate; the rest is the stage's ``optim``."""
+    """separate: a stage's name or a model folder; null takes the policy's ``init_from``."""
+    lr: float | None = Field(default=None, gt=0)
+    """separate: its own peak learning rate; null takes that of the stage's ``optim``, as does the rest."""
+    coef: float = Field(default=_VALUE_COEF, gt=0)
+    """shared: weight of the value loss beside the policy loss."""
     value_clip: float | None = Field(default=0.2, gt=0)
     """Range the new value may leave the old one by; null does not clip."""
     warmup_iterations: int = Field(default=0, ge=0)
-    """First iterations in which only the critic learns."""
+    """separate: first iterations in which only the critic learns."""
+
+    @model_validator(mode="after")
+    def _check_trunk(self) -> Self:
+        problems = {}
+        if self.trunk == "separate" and self.coef != _VALUE_COEF:
+            problems["coef"] = f"expected nothing because `trunk` is separate, got {self.coef:g}. Remove it."
+        foreign = {"init_from": None, "lr": None, "warmup_iterations": 0}
+        for key, unset in foreign.items() if self.trunk == "shared" else ():
+            if getattr(self, key) != unset:
+                got = getattr(self, key)
+                problems[key] = f"expected {unset} because `trunk` is shared, got {got}. Remove it."
+        reject(self, problems)
+        return self
 
 
 class PpoConfig(OnlineConfig):

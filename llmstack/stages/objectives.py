@@ -7,9 +7,10 @@ from mindspore import Tensor, nn, ops
 from llmstack.losses.cross_entropy import MaskedCrossEntropy
 from llmstack.losses.pairwise import PairwiseLoss
 from llmstack.losses.ppo import PolicyLoss, ValueLoss
+from llmstack.models.actor_critic import ActorCritic
 from llmstack.models.causal_lm import CausalLM
 from llmstack.models.scalar_model import ScalarModel
-from llmstack.stages.scoring import LastScores, TargetLogits, TargetLogProbs, TargetValues
+from llmstack.stages.scoring import LastScores, TargetLogits, TargetLogProbs, TargetLogProbsAndValues, TargetValues
 
 
 class LanguageObjective(nn.Cell):
@@ -188,3 +189,59 @@ class CriticObjective(nn.Cell):
         value_C = self.values(tokens_BT, positions_BT, segments_BT, targets_C)
         total, _ = self.loss(value_C, old_value_C, returns_C, mask_C)
         return total * inv_count, ops.reduce_sum(value_C * mask_C) * inv_count
+
+
+class ActorCriticObjective(nn.Cell):
+    """PPO's policy loss and value loss on one trunk, both means over response tokens.
+
+    Args:
+        model: policy and value head.
+        policy_loss: clipped surrogate with its options.
+        value_loss: clipped squared error.
+        value_coef: weight of the value loss.
+    """
+
+    def __init__(
+        self, model: ActorCritic, policy_loss: PolicyLoss, value_loss: ValueLoss, *, value_coef: float
+    ) -> None:
+        super().__init__(auto_prefix=False)
+        self.read = TargetLogProbsAndValues(model)
+        self.policy_loss, self.value_loss = policy_loss, value_loss
+        self.value_coef = value_coef
+
+    def construct(  # noqa: PLR0913 - the inputs of a graph
+        self,
+        inv_count: Tensor,
+        tokens_BT: Tensor,
+        positions_BT: Tensor,
+        segments_BT: Tensor,
+        targets_C: Tensor,
+        labels_C: Tensor,
+        temperature: Tensor,
+        old_logp_C: Tensor,
+        ref_logp_C: Tensor,
+        advantage_C: Tensor,
+        old_value_C: Tensor,
+        returns_C: Tensor,
+        mask_C: Tensor,
+    ) -> tuple[Tensor, ...]:
+        """This minibatch's mean; the inputs are those of :class:`PolicyObjective` and :class:`CriticObjective`.
+
+        Returns:
+            ``(loss, clip_fraction, kl_old_new, entropy, value_loss, value)``: () float32 means over real tokens.
+        """
+        logp_C, entropy_C, value_C = self.read(tokens_BT, positions_BT, segments_BT, targets_C, labels_C, temperature)
+        total, _, outside, kl, entropy = self.policy_loss(
+            logp_C, old_logp_C, ref_logp_C, advantage_C, entropy_C, mask_C
+        )
+        value_total, _ = self.value_loss(value_C, old_value_C, returns_C, mask_C)
+        loss = (total + self.value_coef * value_total) * inv_count
+        value = ops.reduce_sum(value_C * mask_C)
+        return (
+            loss,
+            outside * inv_count,
+            kl * inv_count,
+            entropy * inv_count,
+            value_total * inv_count,
+            value * inv_count,
+        )

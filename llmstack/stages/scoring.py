@@ -9,6 +9,7 @@ from __future__ import annotations
 from mindspore import Tensor, nn, ops
 
 from llmstack.losses.logprob import TokenLogProbs
+from llmstack.models.actor_critic import ActorCritic
 from llmstack.models.causal_lm import CausalLM
 from llmstack.models.scalar_model import ScalarModel
 
@@ -77,6 +78,47 @@ class TargetLogProbs(nn.Cell):
         return self.logp(self.logits(tokens_BT, positions_BT, segments_BT, targets_C), labels_C, temperature)
 
 
+class TargetLogProbsAndValues(nn.Cell):
+    """Policy and value head of one trunk at chosen positions, from one pass of it.
+
+    Args:
+        model: both.
+    """
+
+    def __init__(self, model: ActorCritic) -> None:
+        super().__init__(auto_prefix=False)
+        self.trunk = model.policy.trunk
+        self.head = model.policy.head
+        self.score = model.score
+        self.logp = TokenLogProbs()
+
+    def construct(
+        self,
+        tokens_BT: Tensor,
+        positions_BT: Tensor,
+        segments_BT: Tensor,
+        targets_C: Tensor,
+        labels_C: Tensor,
+        temperature: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Score the labels and the states they are chosen in.
+
+        Args:
+            tokens_BT: (B, T) int32.
+            positions_BT: (B, T) int32.
+            segments_BT: (B, T) int32.
+            targets_C: (C,) int32.
+            labels_C: (C,) int32, the token after each target.
+            temperature: () float32.
+
+        Returns:
+            ``(logp_C, entropy_C, value_C)`` float32, in nats and in units of the score.
+        """
+        hidden_CD = self.trunk.at(tokens_BT, positions_BT, segments_BT, targets_C)
+        logp_C, entropy_C = self.logp(self.head(hidden_CD), labels_C, temperature)
+        return logp_C, entropy_C, self.score(hidden_CD)
+
+
 class TargetValues(nn.Cell):
     """A value model at chosen positions.
 
@@ -86,8 +128,7 @@ class TargetValues(nn.Cell):
 
     def __init__(self, model: ScalarModel) -> None:
         super().__init__(auto_prefix=False)
-        self.trunk = model.trunk
-        self.score = model.score
+        self.trunk, self.score = model.trunk, model.score
 
     def construct(self, tokens_BT: Tensor, positions_BT: Tensor, segments_BT: Tensor, targets_C: Tensor) -> Tensor:
         """Value of the state after each chosen position.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
-from mindspore import Tensor
+from mindspore import Tensor, nn
 
 from llmstack.config.online import OnlineConfig
 from llmstack.data.bucket_rows import PromptRows
@@ -18,7 +18,6 @@ from llmstack.errors import RunHalted
 from llmstack.generation.pool import GeneratorPool
 from llmstack.models.causal_lm import CausalLM
 from llmstack.models.checkpoint_io import build_causal
-from llmstack.models.scalar_model import ScalarModel
 from llmstack.models.weights import export_arrays, import_arrays, share_parameters
 from llmstack.rl.kl import sequence_kl
 from llmstack.rl.kl_control import kl_controller
@@ -77,7 +76,7 @@ class OnlineStage(Stage):
 
     @property
     @abstractmethod
-    def trained(self) -> Mapping[str, tuple[CausalLM | ScalarModel, Learner]]:
+    def trained(self) -> Mapping[str, tuple[nn.Cell, Learner]]:
         """Every model that learns, with its learner, by the name it has in checkpoints."""
 
     @property

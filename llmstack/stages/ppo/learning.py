@@ -14,6 +14,9 @@ from llmstack.stages.learner import Learner
 from llmstack.stages.online.rollout import Rollout
 from llmstack.stages.ppo.experience import Experience
 
+POLICY_METRICS = ("clip_fraction", "kl_old_new", "entropy_new")
+SHARED_METRICS = ("value_loss", "value_mean")
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -45,13 +48,13 @@ class PpoLearner:
     """Policy and critic with their optimizers.
 
     Args:
-        policy: descends the clipped surrogate.
-        critic: descends the clipped value error.
+        policy: descends the clipped surrogate, and the value error too when there is no ``critic``.
+        critic: descends the clipped value error; None when it shares the policy's trunk.
         config: the stage's options.
         seed: of the minibatches' order.
     """
 
-    def __init__(self, policy: Learner, critic: Learner, config: PpoConfig, *, seed: int) -> None:
+    def __init__(self, policy: Learner, critic: Learner | None, config: PpoConfig, *, seed: int) -> None:
         self.policy, self.critic = policy, critic
         self._config, self._seed = config, seed
         self._temperature = np.float32(config.temperature)
@@ -72,16 +75,17 @@ class PpoLearner:
         policy_learns = iteration > config.critic.warmup_iterations
         seen: dict[str, list[float]] = defaultdict(list)
         skipped = False
+        of_policy, of_critic = self._policy_columns(rollout, experience), self._critic_columns(experience)
         for minibatch in self._minibatches(iteration, len(rollout.mask_BR)):
             if policy_learns:
-                columns = self._policy_columns(rollout, experience)
+                columns = of_policy if self.critic else _joined(of_policy, of_critic)
                 report = self._update(self.policy, minibatch, rollout, columns, schedule.policy_steps)
-                _note(seen, "policy", report, ("clip_fraction", "kl_old_new", "entropy_new"))
+                _note(seen, "policy", report, POLICY_METRICS if self.critic else POLICY_METRICS + SHARED_METRICS)
                 skipped = skipped or not report.finite
-            columns = self._critic_columns(experience)
-            report = self._update(self.critic, minibatch, rollout, columns, schedule.critic_steps)
-            _note(seen, "value", report, ("value_mean",))
-            skipped = skipped or not report.finite
+            if self.critic:
+                report = self._update(self.critic, minibatch, rollout, of_critic, schedule.critic_steps)
+                _note(seen, "value", report, ("value_mean",))
+                skipped = skipped or not report.finite
             if config.max_ratio_kl is not None and policy_learns and seen["kl_old_new"][-1] > config.max_ratio_kl:
                 break
         metrics = {name: float(np.mean(values)) for name, values in seen.items()}
@@ -128,6 +132,11 @@ class PpoLearner:
             inputs = rollout.inputs(rows) | {"targets": rollout.states(len(rows))}
             batches.append(inputs | picked | {"mask": mask.reshape(-1)})
         return learner.update(float(mask_MR.sum()), batches, total_steps)
+
+
+def _joined(of_policy: dict[str, np.ndarray], of_critic: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The columns of both, the mask last, as :class:`~llmstack.stages.objectives.ActorCriticObjective` takes them."""
+    return {name: array for name, array in of_policy.items() if name != "mask"} | of_critic
 
 
 def _note(seen: dict[str, list[float]], name: str, report: UpdateReport, metrics: tuple[str, ...]) -> None:

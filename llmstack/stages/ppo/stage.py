@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from mindspore import Tensor
+import numpy as np
+from mindspore import Tensor, nn
 
 from llmstack.config.ppo import PpoConfig
 from llmstack.engine.protocol import StepReport
 from llmstack.losses.ppo import PolicyLoss, ValueLoss
-from llmstack.models.causal_lm import CausalLM
-from llmstack.models.scalar_model import ScalarModel
+from llmstack.models.actor_critic import ActorCritic
 from llmstack.stages.learner import Learner
-from llmstack.stages.objectives import CriticObjective, PolicyObjective
+from llmstack.stages.objectives import ActorCriticObjective, CriticObjective, PolicyObjective
 from llmstack.stages.online.rollout import Rollout
 from llmstack.stages.online.stage import OnlineStage
 from llmstack.stages.ppo.experience import Readings, experience_of
 from llmstack.stages.ppo.learning import PpoLearner, Schedule
-from llmstack.stages.scoring import TargetValues
+from llmstack.stages.scoring import TargetLogProbsAndValues, TargetValues
 
 
 class PpoStage(OnlineStage):
@@ -33,8 +33,12 @@ class PpoStage(OnlineStage):
     def build_models(self) -> None:
         """Policy, reference, critic, and the reward with its model."""
         super().build_models()
-        source = self.config.critic.init_from or self.config.init_from
-        self.critic = self.to_train(self.scalar_model(source, "critic"), "critic")
+        options = self.config.critic
+        if options.trunk == "shared":
+            self.actor_critic = ActorCritic(self.policy)
+        else:
+            source = options.init_from or self.config.init_from
+            self.critic = self.to_train(self.scalar_model(source, "critic"), "critic")
 
     def build_loss(self) -> None:
         """Losses, optimizers, the Cells that score, the sampler and the KL controller."""
@@ -47,23 +51,26 @@ class PpoStage(OnlineStage):
             entropy_coef=config.entropy_coef,
             kl_coef=config.kl.in_loss,
         )
-        critic_optim = config.optim.model_copy(update={"lr": config.critic.lr})
-        self.learner = PpoLearner(
-            Learner(PolicyObjective(self.policy, policy_loss), self.policy, config.optim, accumulate=config.accumulate),
-            Learner(
-                CriticObjective(self.critic, ValueLoss(config.critic.value_clip)),
-                self.critic,
-                critic_optim,
-                accumulate=config.accumulate,
-            ),
-            config,
-            seed=self.context.derived_seed("minibatches"),
-        )
-        self.values = TargetValues(self.critic)
+        value_loss, optim = ValueLoss(config.critic.value_clip), config.optim
+        critic: Learner | None = None
+        if config.critic.trunk == "shared":
+            both = ActorCriticObjective(self.actor_critic, policy_loss, value_loss, value_coef=config.critic.coef)
+            policy = Learner(both, self.actor_critic, optim, accumulate=config.accumulate)
+            self.logp_and_values = TargetLogProbsAndValues(self.actor_critic)
+        else:
+            own = optim.model_copy(update={"lr": config.critic.lr or optim.lr})
+            policy = Learner(
+                PolicyObjective(self.policy, policy_loss), self.policy, optim, accumulate=config.accumulate
+            )
+            critic = Learner(CriticObjective(self.critic, value_loss), self.critic, own, accumulate=config.accumulate)
+            self.values = TargetValues(self.critic)
+        self.learner = PpoLearner(policy, critic, config, seed=self.context.derived_seed("minibatches"))
 
     @property
-    def trained(self) -> Mapping[str, tuple[CausalLM | ScalarModel, Learner]]:
-        """Policy and critic."""
+    def trained(self) -> Mapping[str, tuple[nn.Cell, Learner]]:
+        """Policy and critic; with a shared trunk the policy with its value head."""
+        if self.learner.critic is None:
+            return {"policy": (self.actor_critic, self.learner.policy)}
         return {"policy": (self.policy, self.learner.policy), "critic": (self.critic, self.learner.critic)}
 
     def step(self, index: int) -> StepReport:
@@ -82,7 +89,9 @@ class PpoStage(OnlineStage):
         self.kl.update(experience.kl, len(rollout.mask_BR))
         drawn = self.loader.drain()
         metrics = {f"train/{name}": value for name, value in (experience.metrics | learned.metrics).items()}
-        gauges = {"train/lr": self.learner.policy.lr, "train/critic_lr": self.learner.critic.lr, **drawn.gauges}
+        gauges = {"train/lr": self.learner.policy.lr, **drawn.gauges}
+        if self.learner.critic is not None:
+            gauges["train/critic_lr"] = self.learner.critic.lr
         return StepReport(
             metrics=metrics | drawn.metrics,
             tokens=rollout.num_tokens,
@@ -99,10 +108,17 @@ class PpoStage(OnlineStage):
             rollout: prompts and answers.
         """
         num_rows, response_len = rollout.mask_BR.shape
-        logp, entropy = self.log_probs(self.policy_logp, rollout)
         ref_logp, _ = self.log_probs(self.reference_logp, rollout)
         inputs = (*rollout.inputs().values(), rollout.states(num_rows, after_last=True))
-        value_BS = self.values(*(Tensor(array) for array in inputs)).asnumpy().reshape(num_rows, response_len + 1)
+        if self.learner.critic is None:
+            # the state behind the last place has no token: any label will do
+            labels = np.pad(rollout.response_BR, ((0, 0), (0, 1))).reshape(-1)
+            inputs = (*inputs, labels, np.float32(self.config.temperature))
+            read = [out.asnumpy().reshape(num_rows, -1) for out in self.logp_and_values(*map(Tensor, inputs))]
+            logp, entropy, value_BS = read[0][:, :-1], read[1][:, :-1], read[2]
+        else:
+            logp, entropy = self.log_probs(self.policy_logp, rollout)
+            value_BS = self.values(*map(Tensor, inputs)).asnumpy().reshape(num_rows, response_len + 1)
         return Readings(logp, ref_logp, entropy, value_BS, self.reward.score(rollout))
 
     @property

@@ -21,6 +21,10 @@ def test_the_resolved_stage_decodes_as_itself(ppo):
     [
         ({"truncated": "penalty"}, "expected a score because `truncated` is penalty"),
         ({"missing_eos_score": -1.0}, "expected nothing because `truncated` is bootstrap, got -1"),
+        ({"critic": {"coef": 0.1}}, "expected nothing because `trunk` is separate, got 0.1"),
+        ({"critic": {"trunk": "shared", "lr": 0.1}}, "expected None because `trunk` is shared, got 0.1"),
+        ({"critic": {"trunk": "shared", "init_from": "rm"}}, "expected None because `trunk` is shared, got rm"),
+        ({"critic": {"trunk": "shared", "warmup_iterations": 2}}, "expected 0 because `trunk` is shared, got 2"),
     ],
 )
 def test_options_that_clash_are_refused(ppo, change, words):

@@ -2,10 +2,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from mindspore import Tensor
 
 from llmstack.losses.ppo import PolicyLoss, ValueLoss
+from llmstack.models.actor_critic import ActorCritic
 from llmstack.models.checkpoint_io import build_causal, build_scalar
-from llmstack.stages.objectives import CriticObjective, LanguageObjective, PairObjective, PolicyObjective
+from llmstack.stages.objectives import (
+    ActorCriticObjective,
+    CriticObjective,
+    LanguageObjective,
+    PairObjective,
+    PolicyObjective,
+)
+from llmstack.stages.scoring import TargetLogProbsAndValues
 from tests.helpers.cells import eager, run
 from tests.helpers.stages import model_config
 from tests.reference.cross_entropy import cross_entropy
@@ -70,6 +79,27 @@ def test_policy_objective_at_the_sampling_temperature(batch, labels):
     assert moved[0] == pytest.approx(expected / 3, abs=F32_ATOL)
     outside = clip_fraction(logp, old, MASK, **clips)
     assert moved[1] == pytest.approx(outside if np.isscalar(outside) else outside[0] / outside[1], abs=F32_ATOL)
+
+
+def test_the_objective_of_a_shared_trunk_is_the_sum_of_both(batch, labels):
+    both = ActorCritic(build_causal(model_config(), seed=0))
+    both.score.weight.set_data(Tensor(np.random.default_rng(2).normal(size=both.score.weight.shape).astype(np.float32)))
+    policy, value = PolicyLoss(0.2, 0.2, entropy_coef=0.01), ValueLoss(0.2)
+    columns = np.random.default_rng(3).normal(size=(5, 4)).astype(np.float32)
+    with eager():
+        read = TargetLogProbsAndValues(both)
+        logp, entropy, values = run(read, *batch, TARGETS, labels, 0.7)
+        old_logp, ref_logp, advantage, old_value, returns = columns + np.array([logp, logp, *[logp * 0] * 3])
+        objective = ActorCriticObjective(both, policy, value, value_coef=0.3)
+        told = run(
+            objective, 1 / 3, *batch, TARGETS, labels, 0.7, old_logp, ref_logp, advantage, old_value, returns, MASK
+        )
+        alone = run(PolicyObjective(both.policy, policy), 1 / 3, *batch, TARGETS, labels, 0.7,
+                    old_logp, ref_logp, advantage, MASK)  # fmt: skip
+    expected, _ = value_loss(values, old_value, returns, MASK, 0.2)
+    assert told[0] == pytest.approx(alone[0] + 0.3 * expected / 3, abs=F32_ATOL)
+    assert np.ravel(told[1:4]) == pytest.approx(np.ravel(alone[1:]), abs=F32_ATOL)
+    assert np.ravel(told[4:]) == pytest.approx([expected / 3, (values * MASK).sum() / 3], abs=F32_ATOL)
 
 
 def test_critic_objective(batch):

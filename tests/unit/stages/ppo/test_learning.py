@@ -56,6 +56,14 @@ def test_every_row_is_seen_once_an_epoch_and_counts_are_real_tokens():
     assert learned.metrics["updates"] == 4 and not learned.skipped
 
 
+def test_with_a_shared_trunk_one_update_takes_the_columns_of_both():
+    both = Recorder([(0.0, 0.0, 1.0, 4.0, 5.0)])
+    learned = learner(both, None).learn(2, rollout(), experience(), Schedule(10, 20))
+    words = "tokens positions segments targets labels temperature old_logp ref_logp advantage old_value returns mask"
+    assert list(both.calls[0][1][0]) == words.split()
+    assert (learned.metrics["value_loss"], learned.metrics["value_mean"], learned.metrics["updates"]) == (4, 5, 4)
+
+
 def test_only_the_critic_learns_in_its_warm_up():
     policy, critic = Recorder([(0.0, 0.0, 1.0)]), Recorder([(0.0,)])
     learned = learner(policy, critic).learn(1, rollout(), experience(), Schedule(1, 1))

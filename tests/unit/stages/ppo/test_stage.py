@@ -116,6 +116,42 @@ def test_too_far_from_the_reference_halts_with_advice(stage, first, monkeypatch)
 
 
 @pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """Policy and value head on one trunk."""
+    return make(
+        tmp_path_factory.mktemp("shared"),
+        reward={"kind": NAME},
+        truncated="penalty",
+        missing_eos_score=-1.0,
+        critic={"trunk": "shared"},
+        epochs=1,
+        minibatches=1,
+    )
+
+
+def test_a_shared_trunk_serves_both_losses_in_one_update(shared):
+    before = shared.state()
+    assert {name for name in before.params if "policy." not in name} == set()
+    metrics = shared.step(1).metrics
+    assert abs(metrics["train/kl_old_new"]) < ON_POLICY_ATOL and metrics["train/clip_fraction"] == 0.0
+    # the head starts at 0: values are 0 and explain nothing
+    assert metrics["train/value_mean"] == 0.0 and metrics["train/explained_variance"] == pytest.approx(0.0, abs=1e-6)
+    assert metrics["train/value_loss"] > 0
+    after = shared.state().params
+    assert [name for name in after if np.array_equal(after[name], before.params[name])] == []
+    assert shared.step(2).metrics["train/value_mean"] != 0.0
+
+
+def test_a_restored_stage_with_a_shared_trunk_goes_on_bitwise(shared):
+    saved = shared.state()
+    straight = [shared.step(index).metrics for index in (3, 4)]
+    ended = shared.state()
+    shared.restore(saved)
+    assert [shared.step(index).metrics for index in (3, 4)] == straight
+    assert tiny.same_state(ended, shared.state())
+
+
+@pytest.fixture(scope="module")
 def learner(tmp_path_factory):
     """A policy that pays for every answer it does not end."""
     return make(
