@@ -244,35 +244,40 @@ class BlendPlan:
             first = np.minimum.accumulate(first - rows) + rows
             self._taken[0] = int(first[-1])
             return (1 - np.diff(first)).astype(np.int16)
-        return np.asarray([self._choose(row) for row in range(start, stop)], np.int16)
+        behind = self._sums[start + 1 : stop + 1].tolist()
+        return np.asarray([self._choose(row, sums) for row, sums in enumerate(behind, start)], np.int16)
 
-    def _choose(self, row: int) -> int:
+    def _choose(self, row: int, sums: list[float]) -> int:
         """Of the parts that may give this row, the one that must give its next one soonest."""
         bound = 1.0 / (2 * len(self._parts) - 2)
-        behind = (self._sums[row + 1] - self._taken).tolist()
-        best, soonest = -1, 0
-        for part, lack in enumerate(behind):
-            if lack < bound - _EPSILON:
-                continue
-            deadline = self._deadlines[part]
-            if deadline is None:
-                deadline = self._deadline(part, row, self._taken[part] + 1 - bound)
-                # one that is out of sight is looked for again
-                self._deadlines[part] = None if deadline == row + _FARTHEST else deadline
-            if best < 0 or deadline < soonest:
-                best, soonest = part, deadline
-        self._taken[best] += 1
+        taken, least = self._taken, bound - _EPSILON
+        fitting = [part for part, wanted in enumerate(sums) if wanted - taken[part] >= least]
+        best = fitting[0]
+        if len(fitting) > 1:
+            soonest = self._deadline(best, row, bound)
+            for part in fitting[1:]:
+                deadline = self._deadline(part, row, bound)
+                if deadline < soonest:
+                    best, soonest = part, deadline
+        taken[best] += 1
         self._deadlines[best] = None
         return best
 
-    def _deadline(self, part: int, row: int, target: float) -> int:
-        """First row, from ``row``, behind which the part's target reaches ``target``; at most ``_FARTHEST`` further."""
+    def _deadline(self, part: int, row: int, bound: float) -> int:
+        """First row, from ``row``, behind which a part may lack no more; at most ``_FARTHEST`` further."""
+        known = self._deadlines[part]
+        if known is not None:
+            return known
+        target = self._taken[part] + 1 - bound - _EPSILON
         first, behind = row + 1, row + 1 + _FARTHEST
-        while self._sums[-1, part] < target - _EPSILON and len(self._sums) < behind and not self._ended:
+        while self._sums[-1, part] < target and len(self._sums) < behind and not self._ended:
             self._extend(len(self._sums) - 1 + _CHUNK)
         # nothing behind the window counts, even if it was worked out: the sequence is the same whatever was asked
-        found = int(np.searchsorted(self._sums[first:behind, part], target - _EPSILON))
-        return row + (found if first + found < min(behind, len(self._sums)) else _FARTHEST)
+        found = int(self._sums[first:behind, part].searchsorted(target))
+        if first + found >= min(behind, len(self._sums)):
+            return row + _FARTHEST  # out of sight: looked for again at the next row
+        self._deadlines[part] = row + found
+        return row + found
 
 
 def _running_sums(start: np.ndarray, steps: np.ndarray) -> np.ndarray:

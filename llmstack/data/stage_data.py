@@ -11,7 +11,7 @@ from llmstack.config.blend import BlendConfig
 from llmstack.config.data import ConcatConfig, SourceConfig
 from llmstack.config.stages import RowStageConfig, StageConfig
 from llmstack.data.loader import Loader
-from llmstack.data.orders import BlendedOrder, PacedOrder
+from llmstack.data.orders import BlendedOrder, Order, PacedOrder
 from llmstack.data.row_tables import Rows
 
 _log = logging.getLogger("llmstack.data")
@@ -70,7 +70,9 @@ def training_loader(config: StageConfig, parts: Mapping[str, Rows], *, seed: int
     """
     tables, data = list(parts.values()), config.data
     if not isinstance(data, BlendConfig):
-        return Loader(tables[0], batch_rows=config.loader_rows, seed=seed)
+        # by the rows of a step, which other micro-batches of it do not change: neither then does the position
+        order: Order = PacedOrder(tables[0].groups(config.step_rows or config.loader_rows), seed=seed)
+        return Loader(tables[0], batch_rows=config.loader_rows, order=order)
     sizes, tokens = [len(rows) for rows in tables], [rows.num_tokens for rows in tables]
     order = BlendedOrder(data, sizes, tokens, seed=seed, path=path)
     return Loader(type(tables[0]).join(tables), batch_rows=config.loader_rows, order=order)

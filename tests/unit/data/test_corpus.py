@@ -84,7 +84,8 @@ def test_rows_are_those_of_the_records(corpus: Corpus, letters: Tokenizer) -> No
     wanted = rows.chat(RECORDS["chat"], letters, 30, 0.0, seed=1)
     same(corpus.chat(config("chat"), 30, max_untrained_ratio=0.0), wanted)
     same(
-        corpus.pairs(config("pairs"), 20, buckets=(10, 20)), rows.pairs(RECORDS["pairs"], letters, 20, buckets=(10, 20))
+        corpus.pairs(config("pairs"), 20, max_dropped_ratio=0.5, buckets=(10, 20)),
+        rows.pairs(RECORDS["pairs"], letters, 20, buckets=(10, 20)),
     )
 
 
@@ -105,8 +106,8 @@ def test_row_length_and_packing_do_not_encode_again(corpus: Corpus, letters: Tok
     assert counted.taken == 3
     corpus.chat(config("chat"), 30, max_untrained_ratio=0.0)
     corpus.chat(config("chat"), 25, max_untrained_ratio=1.0, packing="none")
-    corpus.pairs(config("pairs"), 20)
-    corpus.pairs(config("pairs"), 30, buckets=(10, 30))
+    corpus.pairs(config("pairs"), 20, max_dropped_ratio=0.5)
+    corpus.pairs(config("pairs"), 30, max_dropped_ratio=1.0, buckets=(10, 30))
     assert counted.taken == 7
 
 

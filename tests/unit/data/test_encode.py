@@ -68,23 +68,27 @@ def test_pairs_by_hand(letters: Tokenizer) -> None:
 
 
 def test_prompt_and_answer_by_hand(letters: Tokenizer) -> None:
-    (found,) = prompt_and_answer(letters, [("a", "b")], ["x:1"])
+    (found,) = prompt_and_answer(letters, [PreferenceRecord("a", "b", "c", where="x:1")], ["b"])
     assert found == ([START, USER, *ids("a"), STOP, NEWLINE, START, ASSISTANT], [*ids("b"), STOP])
 
 
 @pytest.mark.parametrize(
     ("kind", "record", "words"),
     [
-        ("text", PromptRecord("a", where="x:7"), "x:7: expected TextRecord for language-model rows, got PromptRecord"),
+        (
+            "text",
+            PromptRecord("a", where="x:7"),
+            "^x:7: expected TextRecord .* for language-model rows, got a prompt record",
+        ),
         (
             "chat",
             TextRecord("a", where="x:7"),
-            "x:7: expected ResponseRecord or MessagesRecord for chat rows, got TextR",
+            "^x:7: expected ResponseRecord .* for chat rows, got a text record",
         ),
         (
             "pairs",
             ResponseRecord("a", "b", where="x:7"),
-            "x:7: expected PreferenceRecord for preference rows, got Resp",
+            "^x:7: expected PreferenceRecord .* for preference rows, got a response",
         ),
         ("pairs", PreferenceRecord("a", "<|im_end|>", "b", where="x:7"), "x:7: .*without control tokens"),
         ("chat", ResponseRecord("a<|im_end|>", "b", where="x:7"), "x:7: expected user text without control tokens"),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import io
 import multiprocessing
 import os
 import signal
@@ -94,10 +96,12 @@ def test_chunks_are_also_bounded_in_characters(letters: Tokenizer, monkeypatch) 
 def test_errors_come_as_they_are(workers, letters: Tokenizer, monkeypatch) -> None:
     monkeypatch.setattr(parallel_encode, "_CHARS_HERE", 60)
     records = [*records_of("text", 33), PromptRecord("a", where="here:34"), *records_of("text", 20)]
-    message = "here:34: expected TextRecord for language-model rows, got PromptRecord. Choose a source, or a"
+    with pytest.raises(DataError) as wanted:
+        ENCODERS["text"](records, letters)
     with pytest.raises(DataError) as caught:
         list(encode_records(records, "text", letters, workers=workers))
-    assert str(caught.value).startswith(message)
+    assert str(caught.value) == str(wanted.value)
+    assert str(caught.value).startswith("here:34: expected TextRecord")
 
 
 def test_an_error_of_the_source_comes_as_it_is_and_ends_the_workers(letters: Tokenizer) -> None:
@@ -136,10 +140,22 @@ def test_the_source_is_not_read_far_ahead(workers, ahead, letters: Tokenizer, mo
     assert source.taken < 1000
 
 
-def test_a_progress_bar_comes_after_a_second_only(letters: Tokenizer, capfd) -> None:
-    list(encode_records(records_of("text"), "text", letters, workers=0, show="encoding quick"))
-    assert capfd.readouterr().err == ""
-    slow = Counted(records_of("text"), pause=0.03)  # 1.35 s
-    list(encode_records(slow, "text", letters, workers=0, show="encoding slow"))
-    shown = capfd.readouterr().err
-    assert "encoding slow" in shown and "tokens" in shown
+class Terminal(io.StringIO):
+    """What a user looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(letters: Tokenizer, stream: io.StringIO, *, pause: float) -> str:
+    records = Counted(records_of("text"), pause=pause)
+    with contextlib.redirect_stderr(stream):
+        list(encode_records(records, "text", letters, workers=0, show="encoding docs"))
+    return stream.getvalue()
+
+
+def test_a_progress_bar_comes_after_a_second_and_on_a_terminal_only(letters: Tokenizer) -> None:
+    assert shown(letters, Terminal(), pause=0.0) == ""
+    text = shown(letters, Terminal(), pause=0.03)  # 1.35 s
+    assert "encoding docs" in text and "tokens" in text
+    assert shown(letters, io.StringIO(), pause=0.03) == ""

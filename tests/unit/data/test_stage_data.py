@@ -162,3 +162,12 @@ def test_documents_know_whether_they_were_found(recipe, corpus):
     assert (first.encoded_now, again.encoded_now) == (True, False)
     assert first.folder == again.folder and first.folder.is_dir()
     assert first.file_bytes == sum(path.stat().st_size for path in first.folder.iterdir()) > 0
+
+
+def test_a_position_in_buckets_fits_other_micro_batches_of_the_same_step(recipe, corpus):
+    whole = recipe.stages["rm"].model_copy(update={"batch_rows": 4, "accumulate": 1})
+    halves = whole.model_copy(update={"batch_rows": 2, "accumulate": 2})
+    one, other = (training_loader(config, encoded(corpus, config), seed=3, path="x") for config in (whole, halves))
+    one.next()
+    other.restore(one.state())
+    assert other.state() == one.state()
