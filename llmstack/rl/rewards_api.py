@@ -107,7 +107,7 @@ def score_answers(function: RewardFunction, batch: RewardBatch, *, path: str) ->
             f"{path}: expected {len(batch)} scores, one for each response, got {len(result)}. "
             "Return None for a response that cannot be scored instead of leaving it out."
         )
-    numbers = np.array([_number(item, index, path) for index, item in enumerate(result)], np.float64)
+    numbers = np.array([number(item, f"score {index}", path) for index, item in enumerate(result)], np.float64)
     scored = ~np.isnan(numbers)
     if len(batch) and not scored.any():
         raise UserError(none_scored(batch, path))
@@ -155,12 +155,25 @@ def none_scored(batch: RewardBatch, path: str) -> str:
     return f"{path}: expected a score for at least one of {len(batch)} answers, got none (all None or NaN). {fix}"
 
 
-def _number(item: object, index: int, path: str) -> float:
+def number(item: object, what: str, path: str) -> float:
+    """One item of what a reward function returned.
+
+    Args:
+        item: the item.
+        what: which one it is, for messages.
+        path: where the reward stands in the recipe.
+
+    Returns:
+        The number; NaN for None.
+
+    Raises:
+        UserError: neither a finite number nor None or NaN.
+    """
     if item is None:
         return math.nan
     if not isinstance(item, int | float | np.number | np.bool_) or math.isinf(item):
         raise UserError(
-            f"{path}: expected a finite number or None as score {index}, got {item!r}. "
+            f"{path}: expected a finite number or None as {what}, got {item!r}. "
             "Return None for a response that cannot be scored."
         )
     return float(item)

@@ -21,6 +21,11 @@ TABLES = {
         "format_regex",
         "length_shaping",
         "repetition",
+        "function",
+        "steps",
+        "combine",
+        "http",
+        "verifier",
     },
     "SOURCES": {
         "text",

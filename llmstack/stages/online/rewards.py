@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -20,6 +21,27 @@ from llmstack.stages.scoring import LastScores
 class Reward(Protocol):
     """Scores the answers of a rollout."""
 
+    def score(self, rollout: Rollout) -> Scores:
+        """One score an answer.
+
+        Args:
+            rollout: prompts and answers.
+        """
+
+
+class StageReward(ABC):
+    """A reward that is told where it stands in the recipe, for its messages.
+
+    Args:
+        config: its options.
+        stage: the stage that asks; has models and tokenizer.
+        path: where the options stand in the recipe.
+    """
+
+    @abstractmethod
+    def __init__(self, config: Any, stage: Stage, path: str) -> None: ...
+
+    @abstractmethod
     def score(self, rollout: Rollout) -> Scores:
         """One score an answer.
 
@@ -69,7 +91,7 @@ class FunctionReward:
         """
         scores = score_answers(self._function, rollout.texts, path=self._path)
         if isinstance(self._function, TextReward):
-            return replace(scores, metrics=self._function.metrics())
+            return replace(scores, metrics={f"reward/{key}": n for key, n in self._function.metrics().items()})
         return scores
 
 
@@ -86,4 +108,4 @@ def make_reward(config: Any, stage: Stage, path: str) -> Reward:
         return FunctionReward(entry, path)
     if issubclass(entry, TextReward):
         return FunctionReward(entry(config, where=path), path)
-    return entry(config, stage)
+    return entry(config, stage, path) if issubclass(entry, StageReward) else entry(config, stage)

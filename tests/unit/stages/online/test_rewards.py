@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import TypeAdapter
 
-from llmstack.config.rewards import ModelRewardConfig, RewardSourceConfig
+from llmstack.config.rewards import AnyReward, ModelRewardConfig, RewardSourceConfig
 from llmstack.errors import UserError
 from llmstack.registry import REWARDS
 from llmstack.stages.online.rewards import FunctionReward, ModelReward, make_reward
@@ -24,3 +25,12 @@ def test_a_registered_function_scores_the_texts():
 def test_the_model_reward_is_a_class():
     assert REWARDS.get("model") is ModelReward
     assert ModelRewardConfig.model_validate({"kind": "model", "from": "rm"}).from_ == "rm"
+
+
+def test_a_rule_has_its_options_and_its_place():
+    options = TypeAdapter(AnyReward).validate_python({"kind": "format_regex", "pattern": "c"})
+    reward = make_reward(options, None, "stages.p.reward")
+    scores = reward.score(rollout())
+    assert scores.score_B.tolist() == [1.0, 0.0]
+    assert scores.metrics == {"reward/pattern_timeouts": 0.0}
+    assert reward._function.where == "stages.p.reward"
