@@ -10,6 +10,9 @@ import numpy as np
 from mindspore import Tensor
 
 from llmstack.config.rewards import ModelRewardConfig
+from llmstack.data.same_tokens import require_same_tokens
+from llmstack.data.tokenizer import Tokenizer
+from llmstack.models.score_statistics import read_statistics
 from llmstack.registry import REWARDS
 from llmstack.rewards.text_reward import TextReward
 from llmstack.rl.rewards_api import RewardFunction, Scores, score_answers
@@ -50,15 +53,26 @@ class StageReward(ABC):
         """
 
 
-class ModelReward:
+class ModelReward(StageReward):
     """The value of a reward model at an answer's last token.
 
     Args:
         config: names the reward stage or model folder.
         stage: the stage that asks; loads models.
+        path: where the options stand in the recipe.
+
+    Raises:
+        UserError: the model has another tokenizer, or no statistics of its scores when they are to be normalised.
     """
 
-    def __init__(self, config: ModelRewardConfig, stage: Stage) -> None:
+    def __init__(self, config: ModelRewardConfig, stage: Stage, path: str) -> None:
+        folder = stage.context.inputs[config.from_]
+        if (folder / "tokenizer.json").is_file():
+            theirs = Tokenizer.load(folder)
+            require_same_tokens(
+                stage.context.tokenizer, theirs, where=f"{path}.from", whose=f"the reward model {folder}"
+            )
+        self._statistics = read_statistics(folder, where=f"{path}.normalise") if config.normalise else None
         self._scorer = LastScores(stage.scalar_model(config.from_, "reward"))
 
     def score(self, rollout: Rollout) -> Scores:
@@ -69,6 +83,8 @@ class ModelReward:
         """
         inputs = (*rollout.inputs().values(), rollout.last_B)
         score_B = self._scorer(*(Tensor(array) for array in inputs)).asnumpy()
+        if self._statistics is not None:
+            score_B = self._statistics.normalise(score_B)
         return Scores(score_B=score_B, scored_B=np.isfinite(score_B))
 
 
