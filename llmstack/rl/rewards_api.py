@@ -81,13 +81,14 @@ class Scores:
         return int((~self.scored_B).sum())
 
 
-def score_answers(function: RewardFunction, batch: RewardBatch, *, path: str) -> Scores:
+def score_answers(function: RewardFunction, batch: RewardBatch, *, path: str, all_unscored: bool = False) -> Scores:
     """Call a reward function and check what it returns.
 
     Args:
         function: the reward.
         batch: the answers.
         path: where the reward stands in the recipe, for messages, e.g. ``stages.policy.reward``.
+        all_unscored: a batch without a single score is no error.
 
     Returns:
         One score per answer, in the batch's order.
@@ -109,7 +110,7 @@ def score_answers(function: RewardFunction, batch: RewardBatch, *, path: str) ->
         )
     numbers = np.array([number(item, f"score {index}", path) for index, item in enumerate(result)], np.float64)
     scored = ~np.isnan(numbers)
-    if len(batch) and not scored.any():
+    if len(batch) and not scored.any() and not all_unscored:
         raise UserError(none_scored(batch, path))
     return Scores(score_B=np.where(scored, numbers, 0.0).astype(np.float32), scored_B=scored)
 
