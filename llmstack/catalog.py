@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_REWARD_CONFIGS = "llmstack.config.rewards"
 _STAGE_CONFIGS = "llmstack.config.stages"
 _DATA_CONFIGS = "llmstack.config.data"
 _CLEAN_CONFIGS = "llmstack.config.clean"
@@ -78,13 +79,53 @@ REWARDS = (
         "model",
         "llmstack.stages.online.rewards:ModelReward",
         "score of a trained reward model",
-        "llmstack.config.rewards:ModelRewardConfig",
+        f"{_REWARD_CONFIGS}:ModelRewardConfig",
     ),
     BuiltIn(
         "pep257_style",
         "llmstack.data.stdlib.style:style_reward",
         "1 when a docstring summary keeps the PEP 257 style, else 0",
-        "llmstack.config.rewards:RewardSourceConfig",
+        f"{_REWARD_CONFIGS}:RewardSourceConfig",
+    ),
+    *(
+        BuiltIn(name, f"llmstack.rewards.{module}:{part}", summary, f"llmstack.config.reward_rules:{part}Config")
+        for name, module, part, summary in (
+            ("exact_match", "exact_match", "ExactMatch", "whether the answer is the reference answer"),
+            ("numeric_answer", "numeric_answer", "NumericAnswer", "whether the answer's number is the reference's"),
+            ("format_regex", "format_regex", "FormatRegex", "whether the answer has a form"),
+            ("length_shaping", "shaping", "LengthShaping", "a penalty for an answer's length"),
+            ("repetition", "shaping", "Repetition", "a penalty for repeated n-grams"),
+        )
+    ),
+    BuiltIn(
+        "function",
+        "llmstack.rewards.function:NamedFunction",
+        "what a Python function returns",
+        f"{_REWARD_CONFIGS}:FunctionRewardConfig",
+    ),
+    BuiltIn(
+        "steps",
+        "llmstack.stages.online.steps:StepsReward",
+        "what a Python function says of each step of an answer",
+        f"{_REWARD_CONFIGS}:StepsRewardConfig",
+    ),
+    BuiltIn(
+        "combine",
+        "llmstack.stages.online.combined:CombinedReward",
+        "a weighted sum of several rewards",
+        f"{_REWARD_CONFIGS}:CombineConfig",
+    ),
+    BuiltIn(
+        "http",
+        "llmstack.rewards.http:HttpReward",
+        "a scorer behind a URL",
+        "llmstack.config.scorers:HttpRewardConfig",
+    ),
+    BuiltIn(
+        "verifier",
+        "llmstack.rewards.verifier:Verifier",
+        "a program that runs or checks the answer",
+        "llmstack.config.scorers:VerifierConfig",
     ),
 )
 

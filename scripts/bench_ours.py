@@ -163,7 +163,7 @@ def ppo(config: Any) -> dict[str, Any]:
         def build_models(self) -> None:
             self.policy, self.reference = build_causal(config, seed=0), build_causal(config, seed=1)
             self.critic = build_scalar(config, seed=2)
-            self.reward = ModelReward(self.config.reward, self)
+            self.reward = ModelReward(self.config.reward, self, "reward")
             self.yardsticks = {}
 
         def scalar_model(self, source: str | None, purpose: str) -> Any:

@@ -172,6 +172,8 @@ class RewardConfig(StageConfig):
     refused."""
     centering: float = Field(default=0.0, ge=0)
     """Weight of (score_chosen + score_rejected)^2, which keeps scores near zero."""
+    label_smoothing: float = Field(default=0.0, ge=0, lt=0.5)
+    """Share of pairs that are taken to be the wrong way round, for labels that are not sure."""
     eval_batches: int = Field(gt=0)
     """Batches of the evaluation pairs measured at each evaluation."""
 

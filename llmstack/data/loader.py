@@ -64,6 +64,7 @@ class Loader:
         self._served = dict.fromkeys(self._names, 0)
         self._drawn: list[np.ndarray] = []
         self.sample_ids = np.zeros(0, np.int64)
+        self._mark = self.state()
 
     @property
     def rows(self) -> Rows:
@@ -134,6 +135,7 @@ class Loader:
         by_part = {name: owner == number for number, name in enumerate(self._names)}
         rows = {name: local[mine].tolist() for name, mine in by_part.items() if mine.any()}
         if len(self._names) == 1:
+            self._mark = self.state()
             return Drawn(rows, {}, {})
         counts = self._tokens_by_part(owner, ids)
         total, metrics, gauges = max(sum(counts), 1), {}, {}
@@ -141,6 +143,7 @@ class Loader:
             metrics[f"data/{name}/share"] = count / total
             gauges[f"data/{name}/tokens"] = float(self._served[name])
             gauges[f"data/{name}/weight"] = weight
+        self._mark = self.state()
         return Drawn(rows, metrics, gauges)
 
     def state(self) -> dict[str, Any]:
@@ -159,6 +162,11 @@ class Loader:
         self._order.restore(state)
         self._served = {name: int(state["served_tokens"][name]) for name in self._names}
         self._drawn = []
+        self._mark = self.state()
+
+    def rewind(self) -> None:
+        """Take back what was served since the last ``drain``: it will be served again."""
+        self.restore(self._mark)
 
 
 class EvalBatches:

@@ -101,6 +101,11 @@ class Tokenizer:
         return dict(self._special)
 
     @property
+    def tokens_by_id(self) -> dict[int, str]:
+        """Every token as the vocabulary writes it, control tokens too."""
+        return {index: token for token, index in self._backend.get_vocab(with_added_tokens=True).items()}
+
+    @property
     def has_template(self) -> bool:
         """Whether conversations can be encoded."""
         return self._template is not None

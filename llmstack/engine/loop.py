@@ -18,7 +18,7 @@ from llmstack.engine.protocol import StageState, StepReport, Trainable
 from llmstack.engine.record import Record, StageResult
 from llmstack.engine.stage_folder import StageFolder
 from llmstack.engine.stop import StopRequest
-from llmstack.errors import Interrupted, RunHalted
+from llmstack.errors import Interrupted, RunHalted, StepUndone
 from llmstack.runtime import compile_count
 from llmstack.runtime.logging import get_logger
 
@@ -74,6 +74,7 @@ def fit(stage: Trainable, folder: StageFolder, intervals: Intervals, *, since: C
     Raises:
         Interrupted: SIGTERM or SIGINT came; the state is saved.
         RunHalted: too many steps in a row had a gradient that was not finite.
+        StepUndone: a step gave up before it changed anything; the state before it is saved.
     """
     clock = since or Clock()
     record, after = _restore(stage, folder)
@@ -88,7 +89,13 @@ def fit(stage: Trainable, folder: StageFolder, intervals: Intervals, *, since: C
         if after < 0:
             log.write(0, 0, run.evaluate())
         while record.step < stage.total_steps and stop.signum is None:
-            report, seconds = clock.timed(lambda: stage.step(record.step + 1))
+            try:
+                report, seconds = clock.timed(lambda: stage.step(record.step + 1))
+            except StepUndone:
+                run.save_before_step(intervals.keep_checkpoints)
+                if stop.signum is not None:
+                    break
+                raise
             record.add_step(report, seconds)
             run.note_rows(report)
             _halt_if_stuck(record, intervals.max_skipped_steps)
@@ -171,6 +178,11 @@ class _Run:
         for sample in self.stage.samples():
             self.samples.append({"step": self.record.step, **sample})
         return values
+
+    def save_before_step(self, keep: int) -> None:
+        self.stage.undo_step()
+        if self.record.step:
+            self.save(keep)
 
     def save(self, keep: int) -> None:
         # the log reaches the disk before the checkpoint that stands for it

@@ -59,6 +59,10 @@ class Trainable(Protocol):
         """Takes step ``index``, counted from 1."""
         ...
 
+    def undo_step(self) -> None:
+        """Puts back what a step had taken before it raised StepUndone, so that ``state`` is that before the step."""
+        ...
+
     def evaluate(self) -> dict[str, float]:
         """Measures the model on data it never trains on; every name starts with ``eval/``. Changes no state."""
         ...

@@ -20,6 +20,7 @@ from typing_extensions import Self
 
 from llmstack.errors import Terminated
 from llmstack.runtime.logging import get_logger
+from llmstack.runtime.stopping import REQUESTED
 
 _SIGINT = {signal.SIGINT}
 
@@ -132,6 +133,7 @@ class StopRequest:
         self._given = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
+        REQUESTED.clear()
         # Python delivers signals to the main thread only, and lets nobody else set handlers
         if threading.current_thread() is threading.main_thread():
             self._before = {n: signal.signal(n, self._handle) for n in (signal.SIGTERM, signal.SIGINT)}
@@ -139,6 +141,7 @@ class StopRequest:
         return self
 
     def __exit__(self, *_: object) -> None:
+        REQUESTED.clear()
         self._given.close()
         for number, handler in self._before.items():
             signal.signal(number, handler)
@@ -150,6 +153,7 @@ class StopRequest:
         if self.signum is not None:
             os._exit(128 + signum)
         self.signum = signum
+        REQUESTED.set()
         name = signal.Signals(signum).name
         get_logger("engine").warning("%s: saving after this step, then stopping; once more stops at once", name)
 

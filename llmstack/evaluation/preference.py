@@ -19,6 +19,7 @@ from llmstack.evaluation.loading import Loaded
 from llmstack.evaluation.questions import ON_THE_COMMAND_LINE
 from llmstack.evaluation.report import Report
 from llmstack.models.scalar_model import ScalarModel
+from llmstack.rl.preference_stats import ScoredPairs, preference_stats
 from llmstack.stages.scoring import LastScores
 
 
@@ -84,18 +85,18 @@ def preference_accuracy(loaded: Loaded[ScalarModel], pairs: Sequence[PreferenceR
         pairs: the data.
 
     Returns:
-        ``pairs, accuracy`` (an equal score counts half), ``margin`` (mean of the chosen answer's score minus the
-        rejected one's), and the mean scores; a row a pair.
+        ``pairs`` and all that :func:`llmstack.rl.preference_stats.preference_stats` gives; a row a pair.
 
     Raises:
         DataError: a pair that does not fit into the model's context, or that the chat template refuses.
     """
     wheres = [pair.where for pair in pairs]
     tokenizer = loaded.tokenizer
-    both = [
-        [before + answer for before, answer in prompt_and_answer(tokenizer, pairs, answers)]
+    cut = [
+        prompt_and_answer(tokenizer, pairs, answers)
         for answers in ([pair.chosen for pair in pairs], [pair.rejected for pair in pairs])
     ]
+    both = [[before + answer for before, answer in found] for found in cut]
     for conversations in both:
         for ids, where in zip(conversations, wheres, strict=True):
             if len(ids) > loaded.context:
@@ -105,14 +106,9 @@ def preference_accuracy(loaded: Loaded[ScalarModel], pairs: Sequence[PreferenceR
                 )
     scores = LastScorer(loaded.model).score([*both[0], *both[1]])
     chosen, rejected = np.split(scores, 2)
-    lead = chosen - rejected
-    numbers = {
-        "pairs": len(pairs),
-        "accuracy": float(np.mean((lead > 0) + 0.5 * (lead == 0))),
-        "margin": float(lead.mean()),
-        "score_chosen": float(chosen.mean()),
-        "score_rejected": float(rejected.mean()),
-    }
+    lengths = [np.array([len(answer) for _, answer in found]) for found in cut]
+    stats = preference_stats(ScoredPairs(chosen, rejected, *lengths))
+    numbers = {"pairs": len(pairs)} | {k: int(n) if k.startswith("pairs_") else n for k, n in stats.items()}
     rows = [
         {"where": where, "chosen": float(good), "rejected": float(bad)}
         for where, good, bad in zip(wheres, chosen, rejected, strict=True)

@@ -13,12 +13,14 @@ from llmstack.config.model import ModelConfig
 from llmstack.errors import UserError
 from llmstack.models.families import EMBEDDING, LANGUAGE_HEAD, SCALAR_HEAD, Family
 from llmstack.models.hf_config import ModelKind, config_json, model_config, model_kind, read_json
+from llmstack.models.score_statistics import KEY as SCORE_STATISTICS
 from llmstack.models.tensor_files import drop_tied_copy, stored_weights
 from llmstack.models.tensor_writer import STORED_WORDS, LazyTensor
 from llmstack.models.weights import check_match
 from llmstack.registry import MODELS
 
 _TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
+_KEPT: Mapping[ModelKind, tuple[str, ...]] = {"causal": _TOKEN_IDS, "scalar": (*_TOKEN_IDS, SCORE_STATISTICS)}
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class ModelSource:
         where: where it comes from, for messages.
         config: what its ``config.json`` says.
         kind: language model or one score.
-        token_ids: ``bos_token_id`` and the like of its ``config.json``.
+        kept: what goes along from its ``config.json``: ``bos_token_id`` and the like, statistics of its scores.
         tensors: what is to be stored, in the order of the model.
         stored_as: parameters stored in each number format, e.g. ``{"BF16": 1000}``.
         generation: content of its ``generation_config.json``; empty without one.
@@ -38,7 +40,7 @@ class ModelSource:
     where: str
     config: ModelConfig
     kind: ModelKind
-    token_ids: dict[str, Any] = field(repr=False)
+    kept: dict[str, Any] = field(repr=False)
     tensors: tuple[LazyTensor, ...] = field(repr=False)
     stored_as: Mapping[str, int]
     generation: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -60,7 +62,7 @@ class ModelSource:
         Args:
             dtype: how its weights are stored.
         """
-        return config_json(self.config, self.kind) | self.token_ids | {"torch_dtype": dtype}
+        return config_json(self.config, self.kind) | self.kept | {"torch_dtype": dtype}
 
 
 def folder_source(folder: Path) -> ModelSource:
@@ -134,7 +136,7 @@ def checked_source(
         where=where,
         config=config,
         kind=kind,
-        token_ids={key: values[key] for key in _TOKEN_IDS if key in values},
+        kept={key: values[key] for key in _KEPT[kind] if key in values},
         tensors=tuple(tensors[name] for name in expected),
         stored_as=stored_as,
     )

@@ -40,7 +40,8 @@ def answer_stats(scores: Scores, finished_B: np.ndarray, response_mask_BR: np.nd
 
     Returns:
         ``score_mean`` and ``score_std`` over scored answers; ``unscored_ratio``, ``truncated_ratio`` over all answers;
-        ``response_tokens`` mean length; ``empty_ratio`` answers that ended at once (one token or none).
+        ``response_tokens`` mean length; ``empty_ratio`` answers that ended at once (one token or none). What the
+        scoring itself reports (``scores.metrics``) comes along.
     """
     length_B = (np.asarray(response_mask_BR) != 0).sum(axis=-1)
     return {
@@ -50,4 +51,5 @@ def answer_stats(scores: Scores, finished_B: np.ndarray, response_mask_BR: np.nd
         "truncated_ratio": float((np.asarray(finished_B) == 0).mean()),
         "response_tokens": float(length_B.mean()),
         "empty_ratio": float((length_B <= 1).mean()),
+        **scores.metrics,
     }

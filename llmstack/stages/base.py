@@ -113,6 +113,10 @@ class Stage(ABC):
             index: number of the step, from 1.
         """
 
+    def undo_step(self) -> None:
+        """Put back what a step had taken before it raised ``StepUndone``: the data it had read."""
+        self.loader.rewind()
+
     @abstractmethod
     def evaluate(self) -> dict[str, float]:
         """Measure on data never trained on; must not change any state. Keys start with ``eval/``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from llmstack.config.data import SourceConfig
 from llmstack.config.load import LoadedRecipe
-from llmstack.config.markers import ModelRef
+from llmstack.config.markers import CodeRef, ModelRef
 from llmstack.config.model import ModelConfig, ModelFolderConfig
 from llmstack.config.recipe import RecipeConfig
 from llmstack.config.stages import StageConfig
@@ -22,6 +23,7 @@ from llmstack.engine.run_folder import RunFolder
 from llmstack.engine.stage_folder import StageFolder
 from llmstack.errors import UserError
 from llmstack.models.hf_config import read_config
+from llmstack.plugins import load_function
 from llmstack.registry import MODELS, OPTIMIZERS, REWARDS, SCHEDULES, SOURCES, STAGES
 from llmstack.runtime import device
 from llmstack.runtime.logging import get_logger, setup_logging
@@ -135,7 +137,9 @@ class Chain:
         if config.step_rows is not None:  # the same steps, cut into other micro-batches, are the same run
             resolved = {key: value for key, value in resolved.items() if key not in ("batch_rows", "accumulate")}
             own["step_rows"] = config.step_rows
-        return StageIdentity({**resolved, **own}, inputs, code_version(*_plugin_parts(self._resolved["stages"][name])))
+        options = self._resolved["stages"][name]
+        parts = (*_plugin_parts(options), *_functions(type(config), options))
+        return StageIdentity({**resolved, **own}, inputs, code_version(*parts))
 
 
 def sized_model(config: ModelConfig, tokenizer: Tokenizer) -> ModelConfig:
@@ -191,6 +195,13 @@ def _sources(config: StageConfig) -> Iterator[tuple[str, SourceConfig]]:
     for key, value in config:
         if isinstance(value, SourceConfig):
             yield key, value
+
+
+def _functions(kind: type[StageConfig], resolved: Mapping[str, Any]) -> Iterator[Any]:
+    """Functions that a stage's options name by address."""
+    for seen in visit(kind, resolved):
+        if isinstance(seen.value, str) and any(isinstance(mark, CodeRef) for mark in seen.marks):
+            yield inspect.unwrap(load_function(seen.value))
 
 
 def _plugin_parts(resolved: Mapping[str, Any]) -> Iterator[Any]:

@@ -61,12 +61,13 @@ class PairObjective(nn.Cell):
     Args:
         model: the reward model.
         centering: weight of the squared sum of a pair's scores.
+        label_smoothing: share of pairs that are taken to be the wrong way round.
     """
 
-    def __init__(self, model: ScalarModel, *, centering: float) -> None:
+    def __init__(self, model: ScalarModel, *, centering: float, label_smoothing: float = 0.0) -> None:
         super().__init__(auto_prefix=False)
         self.scores = LastScores(model)
-        self.loss = PairwiseLoss(centering)
+        self.loss = PairwiseLoss(centering, label_smoothing)
 
     def construct(
         self,

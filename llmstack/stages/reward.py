@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar, cast
 
 import numpy as np
@@ -12,6 +13,8 @@ from llmstack.config.stages import RewardConfig
 from llmstack.data.bucket_rows import PreferenceRows
 from llmstack.data.loader import EvalBatches
 from llmstack.engine.protocol import StepReport
+from llmstack.models.score_statistics import measure, write_statistics
+from llmstack.rl.preference_stats import ScoredPairs, preference_stats
 from llmstack.stages.learner import Learner
 from llmstack.stages.objectives import PairObjective
 from llmstack.stages.scoring import LastScores
@@ -33,9 +36,10 @@ class RewardStage(SingleModelStage):
     def build_loader(self) -> None:
         """Training and evaluation pairs."""
         self.loader = self.make_loader(self.rows)
-        self.eval_batches = EvalBatches(
-            self.rows(self.config.eval_data), batch_rows=self.config.batch_rows, limit=self.config.eval_batches
-        )
+        rows, config = self.rows(self.config.eval_data), self.config
+        self.eval_batches = EvalBatches(rows, batch_rows=config.batch_rows, limit=config.eval_batches)
+        measured = range(min(len(rows), config.batch_rows * config.eval_batches))
+        self.eval_lengths = np.array([[int(mask.sum()) for mask in rows.answer_masks(row)] for row in measured])
 
     def rows(self, source: SourceConfig) -> PreferenceRows:
         """Pairs, padded.
@@ -47,7 +51,9 @@ class RewardStage(SingleModelStage):
 
     def build_loss(self) -> None:
         """Pairwise loss, its optimizer and the Cell that scores."""
-        objective = PairObjective(self.model, centering=self.config.centering)
+        objective = PairObjective(
+            self.model, centering=self.config.centering, label_smoothing=self.config.label_smoothing
+        )
         self.learner = Learner(
             objective,
             self.model,
@@ -85,7 +91,21 @@ class RewardStage(SingleModelStage):
         )
 
     def evaluate(self) -> dict[str, float]:
-        """Accuracy (a tie counts half), loss and mean margin on the evaluation pairs."""
+        """Loss on the evaluation pairs, and all that :func:`llmstack.rl.preference_stats.preference_stats` gives."""
+        pairs = self._scored_pairs()
+        stats = preference_stats(pairs) | {"loss": float(np.mean(np.logaddexp(0.0, -pairs.lead_N)))}
+        return {f"eval/{name}": value for name, value in stats.items()}
+
+    def save_final(self, folder: Path) -> None:
+        """Write the reward model with the mean and deviation of its scores of the evaluation answers.
+
+        Args:
+            folder: an existing empty folder.
+        """
+        super().save_final(folder)
+        write_statistics(folder, measure(self._scored_pairs().all_scores))
+
+    def _scored_pairs(self) -> ScoredPairs:
         chosen, rejected = [], []
         for batch in self.eval_batches:
             score = self.scorer(*(Tensor(batch[name]) for name in _INPUTS[:4])).asnumpy()
@@ -93,10 +113,4 @@ class RewardStage(SingleModelStage):
             half = len(real)
             chosen.append(score[:half][real])
             rejected.append(score[half:][real])
-        lead = np.concatenate(chosen).astype(np.float64) - np.concatenate(rejected)
-        return {
-            "eval/accuracy": float(np.mean((lead > 0) + 0.5 * (lead == 0))),
-            "eval/loss": float(np.mean(np.logaddexp(0.0, -lead))),
-            "eval/margin": float(lead.mean()),
-            "eval/score_chosen": float(np.concatenate(chosen).mean()),
-        }
+        return ScoredPairs(np.concatenate(chosen), np.concatenate(rejected), *self.eval_lengths.T)

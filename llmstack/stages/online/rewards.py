@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 from mindspore import Tensor
 
 from llmstack.config.rewards import ModelRewardConfig
+from llmstack.data.same_tokens import require_same_tokens
+from llmstack.data.tokenizer import Tokenizer
+from llmstack.models.score_statistics import read_statistics
 from llmstack.registry import REWARDS
+from llmstack.rewards.text_reward import TextReward
 from llmstack.rl.rewards_api import RewardFunction, Scores, score_answers
 from llmstack.stages.base import Stage
 from llmstack.stages.online.rollout import Rollout
@@ -26,15 +32,47 @@ class Reward(Protocol):
         """
 
 
-class ModelReward:
+class StageReward(ABC):
+    """A reward that is told where it stands in the recipe, for its messages.
+
+    Args:
+        config: its options.
+        stage: the stage that asks; has models and tokenizer.
+        path: where the options stand in the recipe.
+    """
+
+    @abstractmethod
+    def __init__(self, config: Any, stage: Stage, path: str) -> None: ...
+
+    @abstractmethod
+    def score(self, rollout: Rollout) -> Scores:
+        """One score an answer.
+
+        Args:
+            rollout: prompts and answers.
+        """
+
+
+class ModelReward(StageReward):
     """The value of a reward model at an answer's last token.
 
     Args:
         config: names the reward stage or model folder.
         stage: the stage that asks; loads models.
+        path: where the options stand in the recipe.
+
+    Raises:
+        UserError: the model has another tokenizer, or no statistics of its scores when they are to be normalised.
     """
 
-    def __init__(self, config: ModelRewardConfig, stage: Stage) -> None:
+    def __init__(self, config: ModelRewardConfig, stage: Stage, path: str) -> None:
+        folder = stage.context.inputs[config.from_]
+        if (folder / "tokenizer.json").is_file():
+            theirs = Tokenizer.load(folder)
+            require_same_tokens(
+                stage.context.tokenizer, theirs, where=f"{path}.from", whose=f"the reward model {folder}"
+            )
+        self._statistics = read_statistics(folder, where=f"{path}.normalise") if config.normalise else None
         self._scorer = LastScores(stage.scalar_model(config.from_, "reward"))
 
     def score(self, rollout: Rollout) -> Scores:
@@ -45,6 +83,8 @@ class ModelReward:
         """
         inputs = (*rollout.inputs().values(), rollout.last_B)
         score_B = self._scorer(*(Tensor(array) for array in inputs)).asnumpy()
+        if self._statistics is not None:
+            score_B = self._statistics.normalise(score_B)
         return Scores(score_B=score_B, scored_B=np.isfinite(score_B))
 
 
@@ -65,7 +105,10 @@ class FunctionReward:
         Args:
             rollout: prompts and answers.
         """
-        return score_answers(self._function, rollout.texts, path=self._path)
+        scores = score_answers(self._function, rollout.texts, path=self._path)
+        if isinstance(self._function, TextReward):
+            return replace(scores, metrics={f"reward/{key}": n for key, n in self._function.metrics().items()})
+        return scores
 
 
 def make_reward(config: Any, stage: Stage, path: str) -> Reward:
@@ -77,4 +120,8 @@ def make_reward(config: Any, stage: Stage, path: str) -> Reward:
         path: where the options stand in the recipe.
     """
     entry = REWARDS.get(config.kind)
-    return entry(config, stage) if isinstance(entry, type) else FunctionReward(entry, path)
+    if not isinstance(entry, type):
+        return FunctionReward(entry, path)
+    if issubclass(entry, TextReward):
+        return FunctionReward(entry(config, where=path), path)
+    return entry(config, stage, path) if issubclass(entry, StageReward) else entry(config, stage)

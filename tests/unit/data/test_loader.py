@@ -52,6 +52,22 @@ def test_seed_decides_the_order() -> None:
     assert first == same != other
 
 
+def test_what_was_served_since_the_last_drain_can_be_taken_back() -> None:
+    loader = Loader(table(50), batch_rows=10, seed=1)
+    again = served(Loader(table(50), batch_rows=10, seed=1), 5)
+    served(loader, 1)
+    loader.drain()
+    state = loader.state()
+    assert served(loader, 2) == again[10:30]
+    loader.rewind()
+    assert loader.state() == state and loader.drain().rows == {}
+    assert served(loader, 3) == again[10:40]
+    loader.restore(state)
+    loader.next()
+    loader.rewind()
+    assert loader.state() == state
+
+
 def test_epochs_have_different_orders() -> None:
     order = served(Loader(table(50), batch_rows=10, seed=1), 10)
     assert order[:50] != order[50:]

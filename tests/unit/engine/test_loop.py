@@ -16,7 +16,7 @@ import pytest
 
 from llmstack.engine.loop import Clock, Intervals, fit
 from llmstack.engine.protocol import StepReport
-from llmstack.errors import Interrupted, RunHalted
+from llmstack.errors import Interrupted, RunHalted, StepUndone
 from tests.unit.engine.fake_stage import INTERVALS, FakeStage, stage_folder
 
 TIME_FIELDS = {"time", "tokens_per_second"}
@@ -108,6 +108,41 @@ def test_signal_saves_and_the_next_run_goes_on_exactly(tmp_path, straight, stop_
     again = FakeStage()
     fit(again, stage_folder(tmp_path), INTERVALS)
     assert again.indices == list(range(stop_at + 1, 21))
+    assert_same_run(folder, straight[0])
+
+
+class Undoing(FakeStage):
+    """Gives up in a step after it has moved the cursor, and can put that back; a signal may come before it does."""
+
+    def __init__(self, at, *, number=None, **options):
+        super().__init__(**options)
+        self.at, self.number = at, number
+
+    def step(self, index):
+        if index == self.at:
+            self.cursor += 1
+            if self.number is not None:
+                os.kill(os.getpid(), self.number)
+            raise StepUndone("the scorer is down")
+        return super().step(index)
+
+    def undo_step(self):
+        self.cursor -= 1
+
+
+@pytest.mark.parametrize("at", [1, 7, 9])
+@pytest.mark.parametrize("number", [None, signal.SIGTERM])
+def test_a_step_that_gives_up_is_undone_and_what_came_before_it_is_saved(tmp_path, straight, at, number):
+    """Step 9 follows one that has a checkpoint already."""
+    folder = stage_folder(tmp_path)
+    expected = (StepUndone, "the scorer is down") if number is None else (Interrupted, "interrupted by SIGTERM")
+    with pytest.raises(expected[0], match=expected[1]):
+        fit(Undoing(at, number=number), folder, INTERVALS)
+    saved = sorted(path.name for path in folder.checkpoints.glob("step_*"))
+    assert saved[-1:] == ([f"step_{at - 1:08d}"] if at > 1 else [])
+    again = FakeStage()
+    fit(again, stage_folder(tmp_path), INTERVALS)
+    assert again.indices[0] == at
     assert_same_run(folder, straight[0])
 
 

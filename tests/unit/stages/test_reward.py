@@ -3,9 +3,13 @@ from __future__ import annotations
 import pytest
 
 from llmstack.config.stages import RewardConfig
+from llmstack.models.score_statistics import read_statistics
 from llmstack.models.tensor_files import stored_tensors
+from llmstack.stages import reward
+from llmstack.stages.objectives import PairObjective
 from llmstack.stages.reward import RewardStage
 from tests.helpers import stages as tiny
+from tests.tolerances import F32_ATOL
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +48,18 @@ def test_a_reward_model_learns_its_pairs(stage):
     assert still == []
 
 
+def test_evaluation_reports_calibration_and_lengths(stage):
+    found = stage.evaluate()
+    by_length = ("chosen_longer", "chosen_shorter", "similar_length")
+    assert {f"eval/{what}_{name}" for name in by_length for what in ("accuracy", "pairs")} <= set(found)
+    # "red" against longer words: none has fewer letters; two batches of ten are all twenty pairs
+    assert found["eval/pairs_chosen_longer"] == 0.0
+    assert sum(found[f"eval/pairs_{name}"] for name in by_length) == 20
+    assert 0.0 <= found["eval/calibration_error"] <= 1.0 and -1.0 <= found["eval/length_correlation"] <= 1.0
+    lengths = [[len(tiny.tokenizer().encode(word)) + 1 for word in ("red", other)] for other in tiny.WORDS[1:]]
+    assert stage.eval_lengths.tolist() == lengths * 5
+
+
 def test_evaluation_changes_nothing(stage):
     before = stage.state()
     first, second = stage.evaluate(), stage.evaluate()
@@ -66,6 +82,31 @@ def test_the_final_folder_loads_as_a_reward_model(stage, tmp_path):
     stage.save_final(tmp_path)
     assert folder_kind(tmp_path) == "scalar"
     assert (tmp_path / "tokenizer.json").is_file()
+
+
+def test_the_final_folder_has_the_statistics_of_its_scores(stage, tmp_path):
+    found = stage.evaluate()
+    stage.save_final(tmp_path)
+    kept = read_statistics(tmp_path, where="reward.normalise")
+    assert kept.answers == 40
+    assert kept.mean == pytest.approx((found["eval/score_chosen"] + found["eval/score_rejected"]) / 2, abs=F32_ATOL)
+    scores = kept.normalise(stage._scored_pairs().all_scores)
+    assert (scores.mean(), scores.std()) == pytest.approx((0.0, 1.0), abs=F32_ATOL)
+
+
+def test_the_options_of_the_loss_arrive_in_it(stage, monkeypatch):
+    made = {}
+
+    def objective(model, **options):
+        made.update(options)
+        return PairObjective(model, **options)
+
+    monkeypatch.setattr(reward, "PairObjective", objective)
+    monkeypatch.setattr(stage, "config", stage.config.model_copy(update={"label_smoothing": 0.1}))
+    monkeypatch.setattr(stage, "learner", stage.learner)  # put back afterwards, as the scorer is
+    monkeypatch.setattr(stage, "scorer", stage.scorer)
+    stage.build_loss()
+    assert made == {"centering": 0.01, "label_smoothing": 0.1}
 
 
 def test_the_final_weights_are_stored_as_asked(stage, tmp_path, monkeypatch):

@@ -1,11 +1,22 @@
 from __future__ import annotations
 
-import pytest
+from types import SimpleNamespace
 
-from llmstack.config.rewards import ModelRewardConfig, RewardSourceConfig
+import numpy as np
+import pytest
+from pydantic import TypeAdapter
+
+from llmstack.config.rewards import AnyReward, ModelRewardConfig, RewardSourceConfig
+from llmstack.data.bpe import train_bpe
+from llmstack.data.chat import CHATML
+from llmstack.data.tokenizer import Tokenizer
 from llmstack.errors import UserError
+from llmstack.models.score_statistics import ScoreStatistics, write_statistics
 from llmstack.registry import REWARDS
+from llmstack.stages.base import Stage
 from llmstack.stages.online.rewards import FunctionReward, ModelReward, make_reward
+from tests.helpers import stages as tiny
+from tests.tolerances import F32_ATOL
 from tests.unit.stages.online.test_rollout import rollout
 
 
@@ -24,3 +35,44 @@ def test_a_registered_function_scores_the_texts():
 def test_the_model_reward_is_a_class():
     assert REWARDS.get("model") is ModelReward
     assert ModelRewardConfig.model_validate({"kind": "model", "from": "rm"}).from_ == "rm"
+
+
+def test_a_rule_has_its_options_and_its_place():
+    options = TypeAdapter(AnyReward).validate_python({"kind": "format_regex", "pattern": "c"})
+    reward = make_reward(options, None, "stages.p.reward")
+    scores = reward.score(rollout())
+    assert scores.score_B.tolist() == [1.0, 0.0]
+    assert scores.metrics == {"reward/pattern_timeouts": 0.0}
+    assert reward._function.where == "stages.p.reward"
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory):
+    """A stage that can load one reward model."""
+    folder = tiny.scalar_folder(tmp_path_factory.mktemp("rewards") / "rm")
+    made = tiny.bare(Stage)(SimpleNamespace(longest_row=6), tiny.context({"rm": folder}))
+    return made, folder
+
+
+def model_reward(stage, **options):
+    return make_reward(ModelRewardConfig.model_validate({"kind": "model", "from": "rm"} | options), stage, "stages.p.r")
+
+
+def test_scores_of_a_model_and_the_same_normalised(stage):
+    made, folder = stage
+    with pytest.raises(UserError, match=r"stages\.p\.r\.normalise: expected a model with the mean and deviation"):
+        model_reward(made, normalise=True)
+    write_statistics(folder, ScoreStatistics(mean=0.5, std=0.25, answers=2))
+    plain = model_reward(made).score(rollout())
+    normal = model_reward(made, normalise=True).score(rollout())
+    assert plain.scored_B.all()
+    np.testing.assert_allclose(normal.score_B, (plain.score_B - 0.5) / 0.25, rtol=0, atol=F32_ATOL)
+
+
+def test_a_model_with_another_tokenizer_is_refused(stage):
+    made, folder = stage
+    Tokenizer(*train_bpe(["one two three four five"] * 4, 278), CHATML).save(folder)
+    with pytest.raises(UserError, match=r"stages\.p\.r\.from: expected the reward model .* the recipe's tokenizer"):
+        model_reward(made)
+    tiny.tokenizer().save(folder)
+    assert model_reward(made) is not None
