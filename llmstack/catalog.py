@@ -86,6 +86,16 @@ REWARDS = (
         "1 when a docstring summary keeps the PEP 257 style, else 0",
         "llmstack.config.rewards:RewardSourceConfig",
     ),
+    *(
+        BuiltIn(name, f"llmstack.rewards.{module}:{part}", summary, f"llmstack.config.reward_rules:{part}Config")
+        for name, module, part, summary in (
+            ("exact_match", "exact_match", "ExactMatch", "whether the answer is the reference answer"),
+            ("numeric_answer", "numeric_answer", "NumericAnswer", "whether the answer's number is the reference's"),
+            ("format_regex", "format_regex", "FormatRegex", "whether the answer has a form"),
+            ("length_shaping", "shaping", "LengthShaping", "a penalty for an answer's length"),
+            ("repetition", "shaping", "Repetition", "a penalty for repeated n-grams"),
+        )
+    ),
 )
 
 SOURCES = (

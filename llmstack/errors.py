@@ -27,6 +27,10 @@ class RunHalted(LlmstackError):
     """A training run stopped itself on purpose (a limit of the recipe was passed): exit status 1."""
 
 
+class StepUndone(LlmstackError):
+    """A step gave up before it changed anything: the state before it is saved, and the same command goes on there."""
+
+
 class Interrupted(LlmstackError):
     """A signal ended the run after its state was saved.
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from llmstack.errors import UserError
+from llmstack.errors import StepUndone, UserError
+from llmstack.plugins import raised_at
 
 
 @dataclass(frozen=True)
@@ -19,13 +21,20 @@ class RewardBatch:
         prompts: the prompts as text.
         responses: the policy's answers as text, without special tokens.
         answers: the data's reference answer of each prompt, None where it has none.
+        num_tokens: tokens of each answer, its end token included; None where they are not known.
     """
 
     prompts: list[str]
     responses: list[str]
     answers: list[str | None]
+    num_tokens: list[int] | None = None
 
     def __post_init__(self) -> None:
+        if self.num_tokens is not None and len(self.num_tokens) != len(self.responses):
+            raise ValueError(
+                f"RewardBatch: expected num_tokens of {len(self.responses)} answers, got {len(self.num_tokens)}. "
+                "Pass one item per answer."
+            )
         if not len(self.prompts) == len(self.responses) == len(self.answers):
             lengths = (len(self.prompts), len(self.responses), len(self.answers))
             raise ValueError(
@@ -49,10 +58,22 @@ class Scores:
         score_B: (B,) float32, 0 where unscored.
         scored_B: (B,) bool, True where the function gave a number. The others take no part in training; they are
             counted.
+        token_score_BR: (B, R) float32, the part of ``score_B`` that is earned before the end, at the token that earns
+            it (the scores of steps); None: all of it is earned at the end.
+        metrics: numbers about the scoring itself by name, e.g. the mean of each part of a combined reward.
     """
 
     score_B: np.ndarray
     scored_B: np.ndarray
+    token_score_BR: np.ndarray | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def final_score_B(self) -> np.ndarray:
+        """(B,) float32, the part of each score that is earned at the end of the answer."""
+        if self.token_score_BR is None:
+            return self.score_B
+        return (self.score_B - self.token_score_BR.sum(axis=1)).astype(np.float32)
 
     @property
     def num_unscored(self) -> int:
@@ -72,9 +93,10 @@ def score_answers(function: RewardFunction, batch: RewardBatch, *, path: str) ->
         One score per answer, in the batch's order.
 
     Raises:
-        UserError: the result has another length, or an item that is neither a finite number nor None or NaN.
+        UserError: the function failed, the result has another length or an item that is neither a finite number nor
+            None or NaN, or no answer at all was scored.
     """
-    result = function(batch)
+    result = call(function, batch, path=path)
     if not isinstance(result, Sequence | np.ndarray) or isinstance(result, str | bytes):
         raise UserError(
             f"{path}: expected a sequence of {len(batch)} scores, got {type(result).__name__}. "
@@ -87,7 +109,50 @@ def score_answers(function: RewardFunction, batch: RewardBatch, *, path: str) ->
         )
     numbers = np.array([_number(item, index, path) for index, item in enumerate(result)], np.float64)
     scored = ~np.isnan(numbers)
+    if len(batch) and not scored.any():
+        raise UserError(none_scored(batch, path))
     return Scores(score_B=np.where(scored, numbers, 0.0).astype(np.float32), scored_B=scored)
+
+
+def call(function: Callable[..., Any], *arguments: object, path: str) -> Any:
+    """Call a user's function so that its failure is told as the user's to mend.
+
+    Args:
+        function: the function.
+        arguments: what it is given.
+        path: where it stands in the recipe, for messages.
+
+    Returns:
+        What it returns.
+
+    Raises:
+        UserError: it raised something; the message names error, file and line.
+    """
+    try:
+        return function(*arguments)
+    except (UserError, StepUndone):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a user's function raises is the user's to mend
+        raise UserError(
+            f"{path}: expected scores, got {type(error).__name__} ({error}) {raised_at(error)}from the reward "
+            "function. Mend it, or its arguments."
+        ) from error
+
+
+def none_scored(batch: RewardBatch, path: str) -> str:
+    """The complaint about a batch without a single score, from which nothing could be learnt.
+
+    Args:
+        batch: the answers.
+        path: where the reward stands in the recipe.
+    """
+    known = sum(answer is not None for answer in batch.answers)
+    fix = (
+        "Look at what the reward returns for one answer."
+        if known
+        else "The prompts' data has no `answer`: if the reward compares with one, add that field."
+    )
+    return f"{path}: expected a score for at least one of {len(batch)} answers, got none (all None or NaN). {fix}"
 
 
 def _number(item: object, index: int, path: str) -> float:

@@ -13,7 +13,15 @@ TABLES = {
     "STAGES": {"pretrain", "sft", "reward", "ppo"},
     "MODELS": {"llama", "mistral", "qwen2", "qwen3"},
     "PROVIDERS": {"native", "mindformers"},
-    "REWARDS": {"model", "pep257_style"},
+    "REWARDS": {
+        "model",
+        "pep257_style",
+        "exact_match",
+        "numeric_answer",
+        "format_regex",
+        "length_shaping",
+        "repetition",
+    },
     "SOURCES": {
         "text",
         "blend",

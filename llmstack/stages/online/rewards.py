@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,6 +10,7 @@ from mindspore import Tensor
 
 from llmstack.config.rewards import ModelRewardConfig
 from llmstack.registry import REWARDS
+from llmstack.rewards.text_reward import TextReward
 from llmstack.rl.rewards_api import RewardFunction, Scores, score_answers
 from llmstack.stages.base import Stage
 from llmstack.stages.online.rollout import Rollout
@@ -65,7 +67,10 @@ class FunctionReward:
         Args:
             rollout: prompts and answers.
         """
-        return score_answers(self._function, rollout.texts, path=self._path)
+        scores = score_answers(self._function, rollout.texts, path=self._path)
+        if isinstance(self._function, TextReward):
+            return replace(scores, metrics=self._function.metrics())
+        return scores
 
 
 def make_reward(config: Any, stage: Stage, path: str) -> Reward:
@@ -77,4 +82,8 @@ def make_reward(config: Any, stage: Stage, path: str) -> Reward:
         path: where the options stand in the recipe.
     """
     entry = REWARDS.get(config.kind)
-    return entry(config, stage) if isinstance(entry, type) else FunctionReward(entry, path)
+    if not isinstance(entry, type):
+        return FunctionReward(entry, path)
+    if issubclass(entry, TextReward):
+        return FunctionReward(entry(config, where=path), path)
+    return entry(config, stage)

@@ -119,6 +119,7 @@ class OnlineStage(Stage):
             prompts=[table.prompts[i] for i in prompts["index"]],
             responses=[decode(row[:length]) for row, length in zip(answers.tokens, answers.lengths, strict=True)],
             answers=[table.answers[i] for i in prompts["index"]],
+            num_tokens=[int(length) for length in answers.lengths],
         )
         return assemble(prompts, answers, texts)
 

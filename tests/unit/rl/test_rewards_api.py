@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from llmstack.errors import UserError
-from llmstack.rl.rewards_api import RewardBatch, score_answers
+from llmstack.errors import StepUndone, UserError
+from llmstack.rl.rewards_api import RewardBatch, Scores, score_answers
+from tests.tolerances import F32_ATOL
 
 BATCH = RewardBatch(prompts=["a", "b", "c"], responses=["x", "yy", "zzz"], answers=[None, "y", None])
 
@@ -55,3 +56,41 @@ def test_lists_of_a_batch_belong_together():
     assert len(BATCH) == 3
     with pytest.raises(ValueError, match=r"three lists of one length, got \(1, 2, 1\)"):
         RewardBatch(prompts=["a"], responses=["x", "y"], answers=[None])
+    with pytest.raises(ValueError, match="expected num_tokens of 1 answers, got 2"):
+        RewardBatch(prompts=["a"], responses=["x"], answers=[None], num_tokens=[1, 2])
+
+
+def test_a_function_that_raises_is_the_users_to_mend():
+    def broken(batch):
+        return [1 / 0 for _ in batch.responses]
+
+    with pytest.raises(
+        UserError, match=r"stages\.p\.reward: expected scores, got ZeroDivisionError .*rewards_api\.py:\d+"
+    ):
+        score_answers(broken, BATCH, path="stages.p.reward")
+
+
+@pytest.mark.parametrize("error", [UserError("mine"), StepUndone("later")])
+def test_errors_of_ours_pass(error):
+    def failing(batch):
+        raise error
+
+    with pytest.raises(type(error), match=str(error)):
+        score_answers(failing, BATCH, path="reward")
+
+
+@pytest.mark.parametrize("result", [[None] * 3, [float("nan")] * 3])
+def test_a_batch_without_a_single_score(result):
+    with pytest.raises(UserError, match=r"reward: expected a score for at least one of 3 answers, got none \(all None"):
+        scored(result)
+    without = RewardBatch(prompts=["a"], responses=["x"], answers=[None])
+    with pytest.raises(UserError, match="The prompts' data has no `answer`"):
+        score_answers(lambda batch: [None], without, path="reward")
+
+
+def test_what_is_earned_before_the_end_is_part_of_the_score():
+    both = np.ones(2, bool)
+    score = np.array([1.0, 0.5], np.float32)
+    assert Scores(score, both).final_score_B is score
+    steps = np.array([[0.25, 0.0, 0.5], [0.0, 0.0, 0.0]], np.float32)
+    np.testing.assert_allclose(Scores(score, both, steps).final_score_B, [0.25, 0.5], rtol=0, atol=F32_ATOL)
