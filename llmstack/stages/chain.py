@@ -22,7 +22,7 @@ from llmstack.engine.run_folder import RunFolder
 from llmstack.engine.stage_folder import StageFolder
 from llmstack.errors import UserError
 from llmstack.models.hf_config import read_config
-from llmstack.registry import MODELS, OPTIMIZERS, REWARDS, SCHEDULES, SOURCES, STAGES
+from llmstack.registry import ADVANTAGES, AGGREGATIONS, MODELS, OPTIMIZERS, REWARDS, SCHEDULES, SOURCES, STAGES
 from llmstack.runtime import device
 from llmstack.runtime.logging import get_logger, setup_logging
 from llmstack.stages.preflight import check_folders
@@ -195,7 +195,13 @@ def _sources(config: StageConfig) -> Iterator[tuple[str, SourceConfig]]:
 
 def _plugin_parts(resolved: Mapping[str, Any]) -> Iterator[Any]:
     """Classes and functions of plugins that a stage's options name anywhere."""
-    registries = {"kind": (STAGES, REWARDS), "source": (SOURCES,), "family": (MODELS,), "name": (OPTIMIZERS, SCHEDULES)}
+    registries = {
+        "kind": (STAGES, REWARDS, ADVANTAGES),
+        "aggregation": (AGGREGATIONS,),
+        "source": (SOURCES,),
+        "family": (MODELS,),
+        "name": (OPTIMIZERS, SCHEDULES),
+    }
     for key, value in resolved.items():
         if isinstance(value, Mapping):
             yield from _plugin_parts(value)
