@@ -60,6 +60,12 @@ STAGES = (
         "PPO from a reward, held near a reference by a KL term",
         "llmstack.config.ppo:PpoConfig",
     ),
+    BuiltIn(
+        "grpo",
+        "llmstack.stages.grpo.stage:GrpoStage",
+        "GRPO, DAPO, Dr. GRPO, RLOO and REINFORCE++: a reward and no critic",
+        "llmstack.config.grpo:GrpoConfig",
+    ),
 )
 
 MODELS = (
@@ -127,6 +133,43 @@ REWARDS = (
         "a program that runs or checks the answer",
         "llmstack.config.scorers:VerifierConfig",
     ),
+    *(
+        BuiltIn(name, f"llmstack.rewards.{module}:{part}", summary, f"llmstack.config.reward_rules:{part}Config")
+        for name, module, part, summary in (
+            ("exact_match", "exact_match", "ExactMatch", "whether the answer is the reference answer"),
+            ("numeric_answer", "numeric_answer", "NumericAnswer", "whether the answer's number is the reference's"),
+            ("format_regex", "format_regex", "FormatRegex", "whether the answer has a form"),
+            ("length_shaping", "shaping", "LengthShaping", "a penalty for an answer's length"),
+            ("repetition", "shaping", "Repetition", "a penalty for repeated n-grams"),
+        )
+    ),
+)
+
+ADVANTAGES = (
+    BuiltIn(
+        "grpo",
+        "llmstack.rl.advantages:grpo",
+        "distance from the group's mean over its deviation",
+        "llmstack.config.grpo:GrpoAdvantageConfig",
+    ),
+    BuiltIn("dr_grpo", "llmstack.rl.advantages:dr_grpo", "distance from the group's mean"),
+    BuiltIn("rloo", "llmstack.rl.advantages:rloo", "distance from the mean of the group's other answers"),
+    BuiltIn(
+        "reinforce_pp",
+        "llmstack.rl.advantages:reinforce_pp",
+        "return from each token on, whitened over the iteration (REINFORCE++)",
+        "llmstack.config.grpo:ReinforcePpConfig",
+    ),
+)
+
+AGGREGATIONS = tuple(
+    BuiltIn(name, f"llmstack.rl.aggregation:{name}", summary)
+    for name, summary in (
+        ("token_mean", "every token weighs the same (DAPO)"),
+        ("seq_mean_token_mean", "mean over an answer's tokens, then over answers (GRPO)"),
+        ("seq_mean_token_sum", "sum over an answer's tokens, mean over answers (RLOO)"),
+        ("seq_mean_token_sum_norm", "the same divided by the longest possible answer (Dr. GRPO)"),
+    )
 )
 
 SOURCES = (
@@ -163,6 +206,12 @@ SOURCES = (
         "llmstack.data.corpus:Blend",
         "several sources with shares that may change over the run",
         "llmstack.config.blend:BlendConfig",
+    ),
+    BuiltIn(
+        "arithmetic",
+        "llmstack.data.arithmetic:Arithmetic",
+        "sums of two numbers and their results",
+        f"{_DATA_CONFIGS}:ArithmeticConfig",
     ),
     BuiltIn(
         "stdlib_docs",
