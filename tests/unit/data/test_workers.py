@@ -76,7 +76,7 @@ def started(tmp_path, *body):
         "from functools import partial",
         "from pathlib import Path",
         "from llmstack.data.workers import Workers",
-        "from tests.unit.data.clean.test_workers import times",
+        "from tests.unit.data.test_workers import times",
         "if __name__ == '__main__':",
         f"    with Workers(2, Path({str(tmp_path)!r})) as workers:",
         *(f"        {line}" for line in body),
