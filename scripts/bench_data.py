@@ -32,6 +32,7 @@ import numpy as np
 
 SEQ_LEN, ROWS, VOCAB_SIZE = 2048, 8, 8192
 DOCUMENT_WORDS = 200
+LLMSTACK = [sys.executable, "-c", "import sys; from llmstack.cli.main import main; sys.exit(main())"]
 
 
 def main() -> int:
@@ -146,7 +147,7 @@ def large_corpus(folder: Path, corpus_gb: float) -> dict[str, float]:
     seconds = time.perf_counter() - started
     recipe = folder / "train.yaml"
     recipe.write_text(_RECIPE.format(folder=folder, path=source.path), encoding="utf-8")
-    training = peak_of([sys.executable, "-m", "llmstack.cli.main", "train", str(recipe)])
+    training = peak_of([*LLMSTACK, "train", str(recipe)])
     return {
         "gigabytes": corpus_gb,
         "encode_and_read_seconds": seconds,
@@ -308,7 +309,7 @@ def llmstack(*words: str) -> None:
     Args:
         words: its arguments.
     """
-    subprocess.run([sys.executable, "-m", "llmstack.cli.main", *words], stdout=sys.stderr, check=True)
+    subprocess.run([*LLMSTACK, *words], stdout=sys.stderr, check=True)
 
 
 def peak_of(words: list[str]) -> float:
