@@ -222,6 +222,7 @@ defaults: [/model: tiny_llama, /optim: adamw, /parallel: single, /stage@stages.b
 name: large
 seed: 1
 run_dir: {folder}/run
+model: {{vocab_size: null}}
 tokenizer: {{kind: folder, path: {folder}/tokenizer}}
 stages:
   base:
