@@ -179,7 +179,7 @@ def loader_share(folder: Path, _: float) -> dict[str, float]:
     from llmstack.stages.chain import model_config, sized_model
     from llmstack.stages.pretrain import PretrainStage
 
-    recipe = load_recipe("quickstart").config
+    recipe = load_recipe("quickstart", ["model.vocab_size=null"]).config
     tokenizer = trained_tokenizer()
     model = sized_model(model_config(recipe), tokenizer)
     context = StageContext(name="base", seed=1, model=model, tokenizer=tokenizer, inputs={})
@@ -222,7 +222,9 @@ defaults: [/model: tiny_llama, /optim: adamw, /parallel: single, /stage@stages.b
 name: large
 seed: 1
 run_dir: {folder}/run
-model: {{vocab_size: null}}
+# tiny: what is measured is the corpus
+model: {{vocab_size: null, hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, num_key_value_heads: 1,
+  head_dim: 16, intermediate_size: 64}}
 tokenizer: {{kind: folder, path: {folder}/tokenizer}}
 stages:
   base:
