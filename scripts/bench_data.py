@@ -32,6 +32,7 @@ import numpy as np
 
 SEQ_LEN, ROWS, VOCAB_SIZE = 2048, 8, 8192
 DOCUMENT_WORDS = 200
+LLMSTACK = [sys.executable, "-c", "import sys; from llmstack.cli.main import main; sys.exit(main())"]
 
 
 def main() -> int:
@@ -146,7 +147,7 @@ def large_corpus(folder: Path, corpus_gb: float) -> dict[str, float]:
     seconds = time.perf_counter() - started
     recipe = folder / "train.yaml"
     recipe.write_text(_RECIPE.format(folder=folder, path=source.path), encoding="utf-8")
-    training = peak_of([sys.executable, "-m", "llmstack.cli.main", "train", str(recipe)])
+    training = peak_of([*LLMSTACK, "train", str(recipe)])
     return {
         "gigabytes": corpus_gb,
         "encode_and_read_seconds": seconds,
@@ -178,7 +179,7 @@ def loader_share(folder: Path, _: float) -> dict[str, float]:
     from llmstack.stages.chain import model_config, sized_model
     from llmstack.stages.pretrain import PretrainStage
 
-    recipe = load_recipe("quickstart").config
+    recipe = load_recipe("quickstart", ["model.vocab_size=null"]).config
     tokenizer = trained_tokenizer()
     model = sized_model(model_config(recipe), tokenizer)
     context = StageContext(name="base", seed=1, model=model, tokenizer=tokenizer, inputs={})
@@ -221,6 +222,9 @@ defaults: [/model: tiny_llama, /optim: adamw, /parallel: single, /stage@stages.b
 name: large
 seed: 1
 run_dir: {folder}/run
+# tiny: what is measured is the corpus
+model: {{vocab_size: null, hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, num_key_value_heads: 1,
+  head_dim: 16, intermediate_size: 64}}
 tokenizer: {{kind: folder, path: {folder}/tokenizer}}
 stages:
   base:
@@ -308,7 +312,7 @@ def llmstack(*words: str) -> None:
     Args:
         words: its arguments.
     """
-    subprocess.run([sys.executable, "-m", "llmstack.cli.main", *words], stdout=sys.stderr, check=True)
+    subprocess.run([*LLMSTACK, *words], stdout=sys.stderr, check=True)
 
 
 def peak_of(words: list[str]) -> float:

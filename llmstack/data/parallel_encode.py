@@ -5,11 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import tempfile
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm  # type: ignore[import-untyped]
@@ -18,14 +17,11 @@ from llmstack.data.documents import Encoded
 from llmstack.data.encode import ENCODERS, Kind
 from llmstack.data.records import Record
 from llmstack.data.tokenizer import Tokenizer
-from llmstack.errors import DataError
+from llmstack.data.workers import Workers
 
 _CHUNK_RECORDS, _CHUNK_CHARS = 2048, 1 << 20
 # starting a worker costs a second or two, about what this much text costs here
 _CHARS_HERE = 16 << 20
-_AHEAD = 2
-
-_worker: tuple[Kind, Tokenizer] | None = None
 
 
 def encode_records(
@@ -37,24 +33,26 @@ def encode_records(
         records: may be endless in memory's eyes: only a few chunks are held at a time.
         kind: what they are.
         tokenizer: gives the ids.
-        workers: processes beside this one; None: as many as there are cores, once the data is known to be large.
+        workers: processes that encode, 0 or 1: this one; None: as many as there are cores once the data is known to be
+            large.
         show: label of a progress bar; None shows none.
 
     Yields:
         Encoded chunks.
 
     Raises:
-        DataError: a record is wrong, or a worker was killed.
+        DataError: a record is wrong.
+        LlmstackError: a worker was killed.
     """
     chunks = _chunks(records)
     if workers is None:
         first = list(_up_to(chunks, _CHARS_HERE))
-        here, rest = (_here(part, kind, tokenizer) for part in first), _peek(chunks)
+        here, rest = (ENCODERS[kind](part, tokenizer) for part in first), _peek(chunks)
         encoded: Iterator[Encoded] = (
             here if rest is None else chain(here, _elsewhere(rest, kind, tokenizer, os.cpu_count() or 1))
         )
-    elif workers == 0:
-        encoded = (_here(chunk, kind, tokenizer) for chunk in chunks)
+    elif workers <= 1:
+        encoded = (ENCODERS[kind](chunk, tokenizer) for chunk in chunks)
     else:
         encoded = _elsewhere(chunks, kind, tokenizer, workers)
     yield from encoded if show is None else _shown(encoded, show)
@@ -104,41 +102,24 @@ def _peek(chunks: Iterator[list[Record]]) -> Iterator[list[Record]] | None:
     return None if first is None else chain([first], chunks)
 
 
-def _here(records: list[Record], kind: Kind, tokenizer: Tokenizer) -> Encoded:
-    return ENCODERS[kind](records, tokenizer)
+@dataclass
+class _Encode:
+    """The encoder with its tokenizer, which is read from its folder where the work is done."""
+
+    kind: Kind
+    folder: str
+    tokenizer: Tokenizer | None = None
+
+    def __call__(self, records: list[Record]) -> Encoded:
+        if self.tokenizer is None:
+            if multiprocessing.parent_process() is not None:  # the processes are the parallelism
+                os.environ["TOKENIZERS_PARALLELISM"] = "false"
+            self.tokenizer = Tokenizer.load(self.folder)
+        return ENCODERS[self.kind](records, self.tokenizer)
 
 
 def _elsewhere(chunks: Iterator[list[Record]], kind: Kind, tokenizer: Tokenizer, workers: int) -> Iterator[Encoded]:
-    # spawned, not forked: this process may hold threads of MindSpore and of the tokenizer
-    context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save(folder)
-        with ProcessPoolExecutor(workers, context, _start_worker, (kind, folder)) as pool:
-            waiting: deque[Future[Encoded]] = deque()
-            try:
-                for chunk in chunks:
-                    waiting.append(pool.submit(_work, chunk))
-                    if len(waiting) >= _AHEAD * workers:
-                        yield waiting.popleft().result()
-                while waiting:
-                    yield waiting.popleft().result()
-            except BrokenProcessPool as error:
-                raise DataError(
-                    "data: expected the processes that encode to go on, got one that was killed, mostly for want of "
-                    "memory. Run the command again with fewer other programs."
-                ) from error
-            finally:
-                for future in waiting:
-                    future.cancel()
-
-
-def _start_worker(kind: Kind, folder: str) -> None:
-    global _worker  # noqa: PLW0603 - what a worker process holds is its own
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are the parallelism
-    _worker = kind, Tokenizer.load(folder)
-
-
-def _work(records: list[Record]) -> Encoded:
-    if _worker is None:
-        raise RuntimeError("a worker encodes only after it was started")
-    return _here(records, *_worker)
+        with Workers(workers, Path(folder)) as pool:
+            yield from pool.map(_Encode(kind, folder), chunks)

@@ -19,7 +19,7 @@ from llmstack.data.clean.batches import BatchResult, BatchWork, Spill, in_batche
 from llmstack.data.clean.clusters import places_of
 from llmstack.data.clean.step import CorpusStep, Decision, Document, Step
 from llmstack.data.clean.tally import Excerpts, Tally
-from llmstack.data.clean.workers import Workers
+from llmstack.data.workers import Workers
 
 Write = Callable[[list[Document]], None]
 

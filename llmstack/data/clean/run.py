@@ -15,9 +15,9 @@ from llmstack.data.clean.pipeline import Listener, Pipeline
 from llmstack.data.clean.report import Report
 from llmstack.data.clean.step import CorpusStep, Document, Outcome, Step, keep
 from llmstack.data.clean.tally import Excerpts
-from llmstack.data.clean.workers import Workers
 from llmstack.data.files import is_text
 from llmstack.data.records import TextRecord
+from llmstack.data.workers import Workers
 from llmstack.errors import DataError
 from llmstack.registry import CLEANERS, SOURCES
 

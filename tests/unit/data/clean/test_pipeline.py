@@ -9,7 +9,7 @@ from llmstack.data.clean.near_duplicates import NearDuplicates
 from llmstack.data.clean.pipeline import Listener, Pipeline
 from llmstack.data.clean.repeated_lines import RepeatedLines
 from llmstack.data.clean.tally import Excerpts
-from llmstack.data.clean.workers import Workers
+from llmstack.data.workers import Workers
 from tests.unit.data.clean.corpus import Writer, document
 
 

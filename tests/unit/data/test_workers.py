@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from llmstack.data.clean.workers import Workers
+from llmstack.data.workers import Workers
 from llmstack.errors import LlmstackError
 
 
@@ -75,8 +75,8 @@ def started(tmp_path, *body):
         "import os, signal, time",
         "from functools import partial",
         "from pathlib import Path",
-        "from llmstack.data.clean.workers import Workers",
-        "from tests.unit.data.clean.test_workers import times",
+        "from llmstack.data.workers import Workers",
+        "from tests.unit.data.test_workers import times",
         "if __name__ == '__main__':",
         f"    with Workers(2, Path({str(tmp_path)!r})) as workers:",
         *(f"        {line}" for line in body),
