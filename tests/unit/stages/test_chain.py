@@ -1,15 +1,18 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
+import functools
+import sys
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from llmstack.config.load import load_recipe
 from llmstack.config.model import ModelFolderConfig
+from llmstack.config.ppo import PpoConfig
 from llmstack.errors import UserError
 from llmstack.registry import REWARDS, STAGES
 from llmstack.stages import chain
-from llmstack.stages.chain import _plugin_parts, model_refs, run_recipe, sized_model
+from llmstack.stages.chain import _functions, _plugin_parts, model_refs, run_recipe, sized_model
 from tests.helpers.stages import causal_folder, model_config, tokenizer
 
 
@@ -51,6 +54,19 @@ def test_parts_of_plugins_count_and_built_ins_do_not(quickstart):
     assert list(_plugin_parts(options)) == [chain_test_reward]
     assert list(_plugin_parts(quickstart.resolved["stages"]["sft"])) == []
     assert "sft" in STAGES
+
+
+def test_a_function_named_by_its_address_counts(quickstart, monkeypatch):
+    module = ModuleType("chain_test_functions")
+
+    def reward(batch):
+        return []
+
+    module.reward = functools.wraps(reward)(lambda batch: [])
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    part = {"reward": {"kind": "function", "function": "chain_test_functions:reward"}}
+    options = {**quickstart.resolved["stages"]["policy"], "reward": {"kind": "combine", "of": {"a": part}}}
+    assert list(_functions(PpoConfig, options)) == [reward]
 
 
 def test_a_stage_to_stop_after_must_exist(quickstart):
