@@ -93,7 +93,7 @@ class Corpus:
                 at_most = stage.eval_prompts if evaluation else None
                 return self.prompts(source, stage.prompt_buckets, at_most=at_most)
         raise UserError(
-            f"stage kind {stage.kind}: expected options derived from those of a built-in kind, whose encoding is known, "
+            f"stage kind {stage.kind}: expected options derived from those of a built-in kind, whose encoding we know, "
             f"got {type(stage).__name__}. Override the stage's `rows`, or derive its options."
         )
 

@@ -140,23 +140,26 @@ def encode_labelled(records: Sequence[Record], tokenizer: Tokenizer) -> Encoded:
     wanted: list[LabelledRecord | PreferenceRecord] = require(
         records, (LabelledRecord, PreferenceRecord), used_for="rows of labelled answers"
     )
-    losses = Losses()
     judged: list[tuple[LabelledRecord | PreferenceRecord, str, float]] = []
     for record in wanted:
-        losses.records += 1 if isinstance(record, LabelledRecord) else 2
         if isinstance(record, LabelledRecord):
             judged.append((record, record.response, float(record.label)))
-        elif record.chosen == record.rejected:
-            losses.add("equal_answers", record.where, 2)
         else:
             judged += [(record, record.chosen, 1.0), (record, record.rejected, 0.0)]
     encoded = prompt_and_answer(tokenizer, [record for record, _, _ in judged], [answer for _, answer, _ in judged])
+    losses, kept = Losses(records=len(judged)), []
+    for place, (record, _, label) in enumerate(judged):
+        # the two answers of a pair lie side by side, the chosen one first
+        if isinstance(record, LabelledRecord) or encoded[place] != encoded[place + (1 if label else -1)]:
+            kept.append(place)
+        else:
+            losses.add("equal_answers", record.where)
     return Encoded.of(
-        [prompt + answer for prompt, answer in encoded],
-        [[0] * len(prompt) + [1] * len(answer) for prompt, answer in encoded],
-        [record.where for record, _, _ in judged],
+        [encoded[place][0] + encoded[place][1] for place in kept],
+        [[0] * len(encoded[place][0]) + [1] * len(encoded[place][1]) for place in kept],
+        [judged[place][0].where for place in kept],
         losses,
-        [label for _, _, label in judged],
+        [judged[place][2] for place in kept],
     )
 
 

@@ -200,9 +200,9 @@ def _refuse_dropped(losses: Losses, kept: int, max_dropped_ratio: float, seq_len
     reason, where = next(iter(losses.examples.items()))
     why = {"equal_answers": "both are the same", "answer_too_long": "one leaves no room for a prompt"}[reason]
     raise DataError(
-        f"{where or 'data'}: expected at most {max_dropped_ratio:.0%} of the {noun} to be unusable (equal answers, or "
-        f"one that fills seq_len {seq_len}; max_dropped_ratio), got {count} of {losses.records}. Here {why}. Raise "
-        "seq_len or change the data."
+        f"{where or 'data'}: expected at most {max_dropped_ratio:.0%} of the {noun} to be unusable, with equal "
+        f"answers or one that fills seq_len {seq_len} (max_dropped_ratio), got {count} of {losses.records}. Here {why}."
+        " Raise seq_len or change the data."
     )
 
 
