@@ -39,7 +39,7 @@ AnyPreferenceLoss: TypeAlias = Annotated[PreferenceLossConfig, Registered(PREFER
 
 
 class SigmoidConfig(PreferenceLossConfig):
-    """DPO."""
+    """DPO: a logistic loss of the lead in reward."""
 
     beta: float = Field(default=0.1, gt=0)
     """How strongly the policy is held near the reference; an answer's reward is beta times its log-ratio."""
@@ -48,7 +48,7 @@ class SigmoidConfig(PreferenceLossConfig):
 
 
 class RobustConfig(PreferenceLossConfig):
-    """DPO without the bias of wrong labels."""
+    """DPO whose mean is not biased by wrong labels."""
 
     beta: float = Field(default=0.1, gt=0)
     """As in sigmoid."""
@@ -57,14 +57,14 @@ class RobustConfig(PreferenceLossConfig):
 
 
 class HingeConfig(PreferenceLossConfig):
-    """DPO with a hinge."""
+    """A hinge in place of the logistic loss."""
 
     beta: float = Field(default=0.1, gt=0)
     """As in sigmoid."""
 
 
 class IpoConfig(PreferenceLossConfig):
-    """IPO."""
+    """IPO: a squared distance to a fixed lead."""
 
     beta: float = Field(default=0.1, gt=0)
     """The paper's tau: log-ratios are drawn to a lead of 1 / (2 beta)."""
@@ -73,7 +73,7 @@ class IpoConfig(PreferenceLossConfig):
 
 
 class OrpoConfig(PreferenceLossConfig):
-    """ORPO."""
+    """ORPO: learns the chosen answer and an odds ratio, without reference."""
 
     needs_reference: ClassVar[bool] = False
 
@@ -82,7 +82,7 @@ class OrpoConfig(PreferenceLossConfig):
 
 
 class SimpoConfig(PreferenceLossConfig):
-    """SimPO."""
+    """SimPO: mean log-probabilities as rewards, without reference."""
 
     needs_reference: ClassVar[bool] = False
 
@@ -93,7 +93,7 @@ class SimpoConfig(PreferenceLossConfig):
 
 
 class KtoConfig(PreferenceLossConfig):
-    """KTO."""
+    """KTO: single answers with a label."""
 
     paired: ClassVar[bool] = False
 
