@@ -14,7 +14,7 @@ from tests.meta.source import ROOT
 
 RECIPES = sorted((ROOT / "recipes").rglob("*.yaml"))
 GROUPS = sorted((ROOT / "configs").rglob("*.yaml"))
-NUM_RECIPES = 4
+NUM_RECIPES = 5
 NUM_GROUPS = 16
 BASE = ROOT / "configs" / "recipe.yaml"
 CARRIER = "quickstart"
