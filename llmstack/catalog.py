@@ -139,16 +139,6 @@ REWARDS = (
         "a program that runs or checks the answer",
         "llmstack.config.scorers:VerifierConfig",
     ),
-    *(
-        BuiltIn(name, f"llmstack.rewards.{module}:{part}", summary, f"llmstack.config.reward_rules:{part}Config")
-        for name, module, part, summary in (
-            ("exact_match", "exact_match", "ExactMatch", "whether the answer is the reference answer"),
-            ("numeric_answer", "numeric_answer", "NumericAnswer", "whether the answer's number is the reference's"),
-            ("format_regex", "format_regex", "FormatRegex", "whether the answer has a form"),
-            ("length_shaping", "shaping", "LengthShaping", "a penalty for an answer's length"),
-            ("repetition", "shaping", "Repetition", "a penalty for repeated n-grams"),
-        )
-    ),
 )
 
 ADVANTAGES = (
