@@ -55,6 +55,12 @@ STAGES = (
         f"{_STAGE_CONFIGS}:RewardConfig",
     ),
     BuiltIn(
+        "preference",
+        "llmstack.stages.preference.stage:PreferenceStage",
+        "DPO, IPO, ORPO, SimPO, KTO: a policy from compared or judged answers, without sampling",
+        "llmstack.config.preference:PreferenceConfig",
+    ),
+    BuiltIn(
         "ppo",
         "llmstack.stages.ppo.stage:PpoStage",
         "PPO from a reward, held near a reference by a KL term",
@@ -132,16 +138,6 @@ REWARDS = (
         "llmstack.rewards.verifier:Verifier",
         "a program that runs or checks the answer",
         "llmstack.config.scorers:VerifierConfig",
-    ),
-    *(
-        BuiltIn(name, f"llmstack.rewards.{module}:{part}", summary, f"llmstack.config.reward_rules:{part}Config")
-        for name, module, part, summary in (
-            ("exact_match", "exact_match", "ExactMatch", "whether the answer is the reference answer"),
-            ("numeric_answer", "numeric_answer", "NumericAnswer", "whether the answer's number is the reference's"),
-            ("format_regex", "format_regex", "FormatRegex", "whether the answer has a form"),
-            ("length_shaping", "shaping", "LengthShaping", "a penalty for an answer's length"),
-            ("repetition", "shaping", "Repetition", "a penalty for repeated n-grams"),
-        )
     ),
 )
 
@@ -252,6 +248,19 @@ ANNOTATORS = (
         "labels people have written into a file",
         f"{_ANNOTATOR_CONFIGS}:HumanConfig",
     ),
+)
+
+PREFERENCE_LOSSES = tuple(
+    BuiltIn(name, f"llmstack.losses.preference:{part}Loss", summary, f"llmstack.config.preference:{part}Config")
+    for name, part, summary in (
+        ("sigmoid", "Sigmoid", "DPO, with label smoothing conservative DPO (Rafailov et al. 2023)"),
+        ("robust", "Robust", "DPO whose loss is unbiased under wrong labels (Chowdhury et al. 2024)"),
+        ("hinge", "Hinge", "DPO's reward with a hinge (Zhao et al. 2023, Liu et al. 2023)"),
+        ("ipo", "Ipo", "a squared distance to a fixed lead (Azar et al. 2023)"),
+        ("orpo", "Orpo", "language-model loss and an odds ratio, no reference (Hong et al. 2024)"),
+        ("simpo", "Simpo", "mean log-probabilities and a margin, no reference (Meng et al. 2024)"),
+        ("kto", "Kto", "single good and bad answers (Ethayarajh et al. 2024)"),
+    )
 )
 
 OPTIMIZERS = (

@@ -6,7 +6,7 @@ import argparse
 import time
 
 from llmstack.cli.recipe_data import RecipeData, write
-from llmstack.data.bucket_rows import PreferenceRows
+from llmstack.data.answer_rows import AnswerRows
 from llmstack.data.packed_rows import PackedRows
 from llmstack.data.row_tables import Rows
 from llmstack.engine.stop import terminable
@@ -60,7 +60,7 @@ def _line(rows: Rows, seconds: float) -> str:
         f"{report.cut:,} cut",
     ]
     cached, how = "nothing in the cache", "encoded, which is done at each start"
-    if isinstance(rows, PackedRows | PreferenceRows):
+    if isinstance(rows, PackedRows | AnswerRows):
         documents = rows.documents[0]
         if documents.folder is None:
             how = "read from where it lies"

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from llmstack.cli.recipe_data import RecipeData, write
 from llmstack.cli.row_text import Marker, printable, segment_text, token_table
-from llmstack.data.bucket_rows import PreferenceRows, PromptRows
+from llmstack.data.answer_rows import PreferenceRows
+from llmstack.data.bucket_rows import PromptRows
 from llmstack.data.row_tables import Rows
 from llmstack.data.row_view import Segment, segments_of
 from llmstack.data.stage_data import rows_of_step

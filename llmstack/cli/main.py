@@ -30,6 +30,7 @@ _LISTS = (
     "sources",
     "cleaners",
     "annotators",
+    "preference_losses",
     "optimizers",
     "schedules",
     "recipes",

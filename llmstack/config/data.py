@@ -16,6 +16,10 @@ MAX_RECORD_BYTES = 64_000_000
 """How long one record may be unless a recipe says otherwise: far above any document, far below what fills memory."""
 
 
+RecordKind: TypeAlias = Literal["text", "prompt_response", "messages", "preference", "labelled", "prompt"]
+"""What a row of named fields holds."""
+
+
 class SourceConfig(Strict):
     """Base of every source's options; subclasses add theirs."""
 
@@ -44,7 +48,7 @@ class TextFileConfig(SourceConfig):
 class RowsConfig(SourceConfig):
     """Options of every source of rows with named fields."""
 
-    record: Literal["text", "prompt_response", "messages", "preference", "prompt"]
+    record: RecordKind
     """Which record kind each row holds."""
     fields: dict[str, str] = Field(default_factory=dict)
     """Our field names -> the data's: a name, a path (``message.content``) or a template (``{question} {context}``)."""
@@ -89,7 +93,7 @@ class CallableConfig(SourceConfig):
     """``package.module:function``, of a module beside the recipe or an installed one."""
     arguments: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of the function."""
-    record: Literal["text", "prompt_response", "messages", "preference", "prompt"] | None = None
+    record: RecordKind | None = None
     """Which record kind the mappings are that it yields; null: it yields records alone."""
     fields: dict[str, str] = Field(default_factory=dict)
     """Our field names -> those of the mappings, as for jsonl."""

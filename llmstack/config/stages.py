@@ -150,17 +150,15 @@ class SftConfig(RowStageConfig):
     """Share of rows with nothing to train (cut off or too long) above which the run is refused."""
 
 
-class RewardConfig(StageConfig):
-    """Bradley-Terry reward model on preference pairs."""
-
-    produces: ClassVar[Produces] = "reward_model"
+class BucketRowsConfig(StageConfig):
+    """A stage that trains on rows of one prompt and answer each, padded to a few lengths."""
 
     seq_len: int = Field(gt=1)
     """Longest prompt and answer together, in tokens."""
 
     @property
     def longest_row(self) -> int:
-        """The longest pair."""
+        """The longest prompt and answer."""
         return self.seq_len
 
     @property
@@ -169,18 +167,14 @@ class RewardConfig(StageConfig):
         return self.batch_rows * self.accumulate
 
     length_buckets: tuple[RowLen, ...] | None = None
-    """Row lengths in rising order, the last ``seq_len``; a batch of pairs is padded to the smallest that holds it. Each
-    is a graph of its own. null: ``seq_len`` alone."""
+    """Row lengths in rising order, the last ``seq_len``; a batch is padded to the smallest that holds it. Each is a
+    graph of its own. null: ``seq_len`` alone."""
 
     max_dropped_ratio: float = Field(default=0.05, ge=0, le=1)
     """Share of pairs that cannot be used (equal answers, or an answer that fills the row) above which the run is
     refused."""
-    centering: float = Field(default=0.0, ge=0)
-    """Weight of (score_chosen + score_rejected)^2, which keeps scores near zero."""
-    label_smoothing: float = Field(default=0.0, ge=0, lt=0.5)
-    """Share of pairs that are taken to be the wrong way round, for labels that are not sure."""
     eval_batches: int = Field(gt=0)
-    """Batches of the evaluation pairs measured at each evaluation."""
+    """Batches of the evaluation data measured at each evaluation."""
 
     @model_validator(mode="after")
     def _check_buckets(self) -> Self:
@@ -190,3 +184,14 @@ class RewardConfig(StageConfig):
             expected = f"expected lengths in rising order up to seq_len ({self.seq_len})"
             reject(self, {"length_buckets": f"{expected}, got {list(buckets)}. Write {fixed}."})
         return self
+
+
+class RewardConfig(BucketRowsConfig):
+    """Bradley-Terry reward model on preference pairs."""
+
+    produces: ClassVar[Produces] = "reward_model"
+
+    centering: float = Field(default=0.0, ge=0)
+    """Weight of (score_chosen + score_rejected)^2, which keeps scores near zero."""
+    label_smoothing: float = Field(default=0.0, ge=0, lt=0.5)
+    """Share of pairs that are taken to be the wrong way round, for labels that are not sure."""

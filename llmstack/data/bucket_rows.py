@@ -1,4 +1,4 @@
-"""Rows of one sample each, padded to the smallest of a few lengths: preference pairs and prompts."""
+"""Rows of one prompt each, padded to the smallest of a few lengths, and how rows are grouped by such lengths."""
 
 from __future__ import annotations
 
@@ -8,132 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import Self
 
-from llmstack.data.documents import Documents
-from llmstack.data.row_tables import Batch, EncodeReport, Origin, Rows, ranges
-from llmstack.data.token_space import TokenSpace
-
-
-class PreferenceRows(Rows):
-    """Pairs of answers to one prompt; a batch holds the chosen of all pairs, then the rejected.
-
-    Args:
-        space: has the tokens.
-        start: int64 (N, 2), first token of each row, chosen first.
-        length: int32 (N, 2), its tokens.
-        margin: float32 (N,).
-        buckets: allowed row lengths T, ascending; a batch has the smallest that holds its pairs.
-        pad_id: id that fills rows.
-        report: what became of the records.
-    """
-
-    def __init__(
-        self,
-        space: TokenSpace,
-        start: np.ndarray,
-        length: np.ndarray,
-        margin: np.ndarray,
-        *,
-        buckets: Sequence[int],
-        pad_id: int,
-        report: EncodeReport,
-    ) -> None:
-        self._space, self._start, self._length, self._margin = space, start, length, margin
-        self._buckets, self._pad_id, self.report = tuple(buckets), pad_id, report
-        self.row_tokens = length.sum(axis=1, dtype=np.int64)
-
-    def take(self, indices: np.ndarray) -> Batch:
-        """A batch of pairs of one bucket.
-
-        Args:
-            indices: int (B,).
-
-        Returns:
-            ``tokens, positions, segments`` int32 (2B, T), ``last`` int32 (2B,), ``margin`` float32 (B,).
-        """
-        start, length = self._start[indices].T.reshape(-1), self._length[indices].T.reshape(-1).astype(np.int64)
-        width = _bucket(self._buckets, int(length.max()))
-        within = ranges(np.zeros(len(length), np.int64), length)
-        place = np.repeat(np.arange(len(length)) * width, length) + within
-        batch = {
-            "tokens": np.full((len(length), width), self._pad_id, np.int32),
-            "positions": np.zeros((len(length), width), np.int32),
-            "segments": np.zeros((len(length), width), np.int32),
-            "last": (length - 1).astype(np.int32),
-            "margin": self._margin[indices],
-        }
-        batch["tokens"].reshape(-1)[place] = self._space.tokens(np.repeat(start, length) + within)
-        batch["positions"].reshape(-1)[place] = within
-        batch["segments"].reshape(-1)[place] = 1
-        self._space.note_reads(len(length), len(place))
-        return batch
-
-    @property
-    def documents(self) -> list[Documents]:
-        """The encoded answers the rows are made of, two documents a pair, of each data set."""
-        return self._space.parts
-
-    def origins(self, row: int) -> list[Origin]:
-        """Where a pair comes from, the chosen answer and the rejected one.
-
-        Args:
-            row: its number.
-        """
-        return [Origin(*self._space.origin(int(start))) for start in self._start[row]]
-
-    def answer_masks(self, row: int) -> list[np.ndarray]:
-        """Which tokens of a pair are the answer: of the chosen one and of the rejected one.
-
-        Args:
-            row: its number.
-
-        Returns:
-            Two int32 (T,) of 0 and 1, without padding.
-        """
-        places = [start + np.arange(length) for start, length in zip(self._start[row], self._length[row], strict=True)]
-        masks = [self._space.mask(place) for place in places]
-        return [np.ones(len(p), np.int32) if m is None else m for p, m in zip(places, masks, strict=True)]
-
-    def groups(self, batch_rows: int) -> list[np.ndarray]:
-        """Pairs by bucket (see :func:`bucket_groups`).
-
-        Args:
-            batch_rows: pairs B of a batch.
-        """
-        return bucket_groups(self._length.max(axis=1), self._buckets, batch_rows)
-
-    @classmethod
-    def join(cls, parts: Sequence[Self]) -> Self:
-        """The pairs of several data sets with one set of buckets, one set after the other.
-
-        Args:
-            parts: at least one.
-        """
-        space = TokenSpace([documents for part in parts for documents in part._space.parts])
-        starts = np.cumsum([0, *(part._space.starts[-1] for part in parts)])
-        length = np.concatenate([part._length for part in parts])
-        first = parts[0]
-        padding = 1.0 - float(length.sum()) / (length.size * first._buckets[-1])
-        return cls(
-            space,
-            np.concatenate([part._start + start for part, start in zip(parts, starts[:-1], strict=True)]),
-            length,
-            np.concatenate([part._margin for part in parts]),
-            buckets=first._buckets,
-            pad_id=first._pad_id,
-            report=EncodeReport.joined([part.report for part in parts], padding),
-        )
-
-    def blank(self, batch: Batch, padding: np.ndarray) -> None:
-        """Empty the pairs that only fill a batch up.
-
-        Args:
-            batch: changed in place.
-            padding: bool (B,), true for the pairs to empty.
-        """
-        both = np.concatenate([padding, padding])
-        for name in ("positions", "segments", "last"):
-            batch[name][both] = 0
-        batch["margin"][padding] = 0.0
+from llmstack.data.row_tables import Batch, EncodeReport, Origin, Rows
 
 
 @dataclass(frozen=True)
@@ -168,7 +43,7 @@ class PromptRows(Rows):
             ``tokens`` int32 (B, P) left-padded, ``lengths`` int32 (B,), ``index`` int32 (B,) into ``prompts``.
         """
         lengths = self.row_tokens[indices]
-        bucket = _bucket(self.buckets, int(lengths.max()))
+        bucket = bucket_for(self.buckets, int(lengths.max()))
         tokens = self.tokens[indices, -bucket:]
         return {"tokens": tokens, "lengths": lengths, "index": indices.astype(np.int32)}
 
@@ -243,5 +118,11 @@ def bucket_groups(lengths: np.ndarray, buckets: Sequence[int], batch_rows: int) 
     return groups
 
 
-def _bucket(buckets: Sequence[int], length: int) -> int:
+def bucket_for(buckets: Sequence[int], length: int) -> int:
+    """The smallest allowed length that holds a row.
+
+    Args:
+        buckets: allowed lengths, ascending.
+        length: tokens of the row, at most the last of them.
+    """
     return buckets[int(np.searchsorted(buckets, length))]

@@ -14,8 +14,10 @@ import tokenizers  # type: ignore[import-untyped]
 from llmstack.config.blend import BlendConfig
 from llmstack.config.data import SourceConfig
 from llmstack.config.online import OnlineConfig
-from llmstack.config.stages import PretrainConfig, RewardConfig, SftConfig, StageConfig
-from llmstack.data.bucket_rows import PreferenceRows, PromptRows
+from llmstack.config.preference import PreferenceConfig
+from llmstack.config.stages import BucketRowsConfig, PretrainConfig, RewardConfig, SftConfig, StageConfig
+from llmstack.data.answer_rows import LabelledRows, PreferenceRows
+from llmstack.data.bucket_rows import PromptRows
 from llmstack.data.cache import cached_folder
 from llmstack.data.documents import Documents, open_documents, write_documents
 from llmstack.data.encode import Kind
@@ -25,7 +27,7 @@ from llmstack.data.packed_rows import PackedRows
 from llmstack.data.parallel_encode import encode_records
 from llmstack.data.records import Record
 from llmstack.data.row_tables import Rows
-from llmstack.data.rows import chat_rows, pair_rows, prompt_rows, text_rows
+from llmstack.data.rows import chat_rows, labelled_rows, pair_rows, prompt_rows, text_rows
 from llmstack.data.tokenizer import Tokenizer
 from llmstack.errors import DataError, UserError
 from llmstack.registry import SOURCES
@@ -83,19 +85,16 @@ class Corpus:
             case SftConfig():
                 ratio = stage.max_untrained_ratio
                 return self.chat(source, stage.seq_len, max_untrained_ratio=ratio, packing=stage.packing)
-            case RewardConfig():
-                return self.pairs(
-                    source,
-                    stage.seq_len,
-                    max_dropped_ratio=stage.max_dropped_ratio,
-                    buckets=stage.length_buckets,
-                )
+            case PreferenceConfig() if not stage.loss.paired:
+                return self.labelled(stage, source)
+            case RewardConfig() | PreferenceConfig():
+                return self.pairs(stage, source)
             case OnlineConfig():
                 at_most = stage.eval_prompts if evaluation else None
                 return self.prompts(source, stage.prompt_buckets, at_most=at_most)
         raise UserError(
-            f"stage kind {stage.kind}: expected options derived from those of pretrain, sft, reward or ppo, whose "
-            f"encoding is known, got {type(stage).__name__}. Override the stage's `rows`, or derive its options."
+            f"stage kind {stage.kind}: expected options derived from those of a built-in kind, whose encoding we know, "
+            f"got {type(stage).__name__}. Override the stage's `rows`, or derive its options."
         )
 
     def text(self, source: SourceConfig, seq_len: int, *, packing: Packing = "best_fit") -> PackedRows:
@@ -129,24 +128,27 @@ class Corpus:
             seed=self.seed,
         )
 
-    def pairs(
-        self, source: SourceConfig, seq_len: int, *, max_dropped_ratio: float, buckets: tuple[int, ...] | None = None
-    ) -> PreferenceRows:
+    def pairs(self, stage: BucketRowsConfig, source: SourceConfig) -> PreferenceRows:
         """Rows of preference pairs (see :func:`llmstack.data.rows.pair_rows`).
 
         Args:
+            stage: the stage's options.
             source: a data option whose records are preferences.
-            seq_len: tokens T of the longest row.
-            max_dropped_ratio: share of pairs left out above which the data is refused.
-            buckets: allowed row lengths; None allows ``seq_len`` alone.
         """
-        return pair_rows(
-            self.documents(source, "pairs"),
-            seq_len,
-            self.tokenizer.pad_id,
-            max_dropped_ratio=max_dropped_ratio,
-            buckets=buckets,
-        )
+        documents, pad_id = self.documents(source, "pairs"), self.tokenizer.pad_id
+        ratio, buckets = stage.max_dropped_ratio, stage.length_buckets
+        return pair_rows(documents, stage.seq_len, pad_id, max_dropped_ratio=ratio, buckets=buckets)
+
+    def labelled(self, stage: BucketRowsConfig, source: SourceConfig) -> LabelledRows:
+        """Rows of labelled answers (see :func:`llmstack.data.rows.labelled_rows`).
+
+        Args:
+            stage: the stage's options.
+            source: a data option whose records are labelled answers or preferences.
+        """
+        documents, pad_id = self.documents(source, "labelled"), self.tokenizer.pad_id
+        ratio, buckets = stage.max_dropped_ratio, stage.length_buckets
+        return labelled_rows(documents, stage.seq_len, pad_id, max_dropped_ratio=ratio, buckets=buckets)
 
     def prompts(self, source: SourceConfig, buckets: tuple[int, ...], *, at_most: int | None = None) -> PromptRows:
         """Rows of prompts (see :func:`llmstack.data.rows.prompt_rows`); these are not kept in the cache.
@@ -190,13 +192,19 @@ class Corpus:
             chunks = encode_records(self.records(source), kind, self.tokenizer, workers=self.workers, show=label)
             write_documents(folder, chunks, self.tokenizer.vocab_size)
 
-        documents = open_documents(cached_folder("documents", self._key(source, kind), build))
+        documents = open_documents(cached_folder("documents", self.key(source, kind), build))
         documents.encoded_now = encoded
         if not documents.losses.records:
             raise DataError("data: expected at least one record, got an empty data set. Check the source's options.")
         return documents
 
-    def _key(self, source: SourceConfig, kind: Kind) -> str:
+    def key(self, source: SourceConfig, kind: Kind) -> str:
+        """Hash of everything the encoded documents of a data option depend on.
+
+        Args:
+            source: the option.
+            kind: how its records are encoded.
+        """
         part = SOURCES.get(source.source)
         return _digest(
             {

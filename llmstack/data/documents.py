@@ -57,7 +57,8 @@ class Encoded:
         lengths: int32 (M,), tokens of each document.
         mask: uint8 (N,), 1 where the model has to produce the token; None: everywhere.
         wheres: where each document comes from.
-        margins: float32 (M / 2,) of preference pairs, whose two answers are two documents; else empty.
+        margins: float32 (M / 2,) of preference pairs, whose two answers are two documents; (M,) of labelled answers,
+            1 for a good one, 0 for a bad one; else empty.
         losses: records read and left out.
     """
 
@@ -84,7 +85,7 @@ class Encoded:
             masks: as long as its document each; None trains all tokens.
             wheres: where each comes from.
             losses: records read and left out.
-            margins: one a pair of documents, or empty.
+            margins: one a pair of documents or one a labelled answer, or empty.
         """
         return cls(
             _flat(documents, np.int32),
@@ -108,7 +109,7 @@ class Documents:
         bounds: int64 (M + 1,), where each document starts and the last ends.
         mask: uint8 (N,), 1 where the model has to produce the token; None: everywhere.
         wheres: where each document comes from, for messages.
-        margins: float32 (M / 2,) of preference pairs; else empty.
+        margins: float32 (M / 2,) of preference pairs, (M,) of labelled answers; else empty.
         losses: records read and left out.
         files: mapped files behind the arrays.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from llmstack.data.documents import Encoded, Losses
 from llmstack.data.records import (
+    LabelledRecord,
     Message,
     MessagesRecord,
     PreferenceRecord,
@@ -21,7 +22,7 @@ from llmstack.data.records import (
 from llmstack.data.tokenizer import Tokenizer
 from llmstack.errors import DataError
 
-Kind: TypeAlias = Literal["text", "chat", "pairs"]
+Kind: TypeAlias = Literal["text", "chat", "pairs", "labelled"]
 
 
 def encode_text(records: Sequence[Record], tokenizer: Tokenizer) -> Encoded:
@@ -124,21 +125,60 @@ def encode_pairs(records: Sequence[Record], tokenizer: Tokenizer) -> Encoded:
     return Encoded.of(documents, masks, kept, losses, margins)
 
 
+def encode_labelled(records: Sequence[Record], tokenizer: Tokenizer) -> Encoded:
+    """Answers with a label, a document each: the prompt and the answer, masked as those of :func:`encode_pairs`.
+
+    A preference pair gives two of them, its chosen answer as a good one and its rejected answer as a bad one.
+
+    Args:
+        records: ``LabelledRecord``s and ``PreferenceRecord``s.
+        tokenizer: gives ids and assistant mask.
+
+    Raises:
+        DataError: records of another kind, or an answer without a token.
+    """
+    wanted: list[LabelledRecord | PreferenceRecord] = require(
+        records, (LabelledRecord, PreferenceRecord), used_for="rows of labelled answers"
+    )
+    judged: list[tuple[LabelledRecord | PreferenceRecord, str, float]] = []
+    for record in wanted:
+        if isinstance(record, LabelledRecord):
+            judged.append((record, record.response, float(record.label)))
+        else:
+            judged += [(record, record.chosen, 1.0), (record, record.rejected, 0.0)]
+    encoded = prompt_and_answer(tokenizer, [record for record, _, _ in judged], [answer for _, answer, _ in judged])
+    losses, kept = Losses(records=len(judged)), []
+    for place, (record, _, label) in enumerate(judged):
+        # the two answers of a pair lie side by side, the chosen one first
+        if isinstance(record, LabelledRecord) or encoded[place] != encoded[place + (1 if label else -1)]:
+            kept.append(place)
+        else:
+            losses.add("equal_answers", record.where)
+    return Encoded.of(
+        [encoded[place][0] + encoded[place][1] for place in kept],
+        [[0] * len(encoded[place][0]) + [1] * len(encoded[place][1]) for place in kept],
+        [judged[place][0].where for place in kept],
+        losses,
+        [judged[place][2] for place in kept],
+    )
+
+
 ENCODERS: dict[Kind, Callable[[Sequence[Record], Tokenizer], Encoded]] = {
     "text": encode_text,
     "chat": encode_chat,
     "pairs": encode_pairs,
+    "labelled": encode_labelled,
 }
 
 
 def prompt_and_answer(
-    tokenizer: Tokenizer, pairs: Sequence[PreferenceRecord], answers: Sequence[str]
+    tokenizer: Tokenizer, asked: Sequence[PreferenceRecord | LabelledRecord], answers: Sequence[str]
 ) -> list[tuple[list[int], list[int]]]:
     """The turns of a prompt and the assistant's behind them, as a reward model reads them.
 
     Args:
         tokenizer: gives ids and assistant mask.
-        pairs: their prompts are taken.
+        asked: their prompts are taken.
         answers: one for each, e.g. the chosen ones.
 
     Returns:
@@ -148,15 +188,15 @@ def prompt_and_answer(
         DataError: an answer without a token, or a turn that the tokenizer refuses.
     """
     encoded = tokenizer.encode_chats(
-        [(*pair.prompt_messages, Message("assistant", answer)) for pair, answer in zip(pairs, answers, strict=True)],
-        wheres=[pair.where for pair in pairs],
-        tools=[pair.tools for pair in pairs],
+        [(*item.prompt_messages, Message("assistant", answer)) for item, answer in zip(asked, answers, strict=True)],
+        wheres=[item.where for item in asked],
+        tools=[item.tools for item in asked],
         last_turn_only=True,
     )
     split = []
-    for pair, (ids, mask) in zip(pairs, encoded, strict=True):
+    for item, (ids, mask) in zip(asked, encoded, strict=True):
         if not any(mask):
-            raise DataError(f"{pair.where or 'data'}: expected an answer with a token, got none. Correct the record.")
+            raise DataError(f"{item.where or 'data'}: expected an answer with a token, got none. Correct the record.")
         start, end = mask.index(1), len(mask) - mask[::-1].index(1)
         split.append((ids[:start], ids[start:end]))
     return split

@@ -164,6 +164,22 @@ class FieldRow:
             )
         return float(value)
 
+    def truth(self, ours: str) -> bool:
+        """A field that is true or false, or 1 or 0.
+
+        Args:
+            ours: our name.
+
+        Raises:
+            DataError: it is missing or something else.
+        """
+        value = self.get(ours)
+        if not isinstance(value, bool | int) or value not in (0, 1):
+            raise DataError(
+                f"{self.where}: expected true or false (or 1 or 0) in {self.name(ours)!r}, got {_short(value)}. {_FIX}"
+            )
+        return bool(value)
+
     def texts(self, ours: str) -> tuple[str, ...]:
         """A field that is a list of strings, not empty.
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from llmstack.data.field_map import FieldMap
 from llmstack.data.fields import FieldRow, MissingField
 from llmstack.data.records import (
+    LabelledRecord,
     Message,
     MessagesRecord,
     PreferenceRecord,
@@ -168,6 +169,12 @@ def _messages_record(row: FieldRow) -> MessagesRecord:
     return MessagesRecord(_said(row, "messages"), row.tools("tools"), where=row.where)
 
 
+def _labelled_record(row: FieldRow) -> LabelledRecord:
+    return LabelledRecord(
+        _prompt(row), row.some_text("response"), row.truth("label"), row.tools("tools"), where=row.where
+    )
+
+
 def _prompt_record(row: FieldRow) -> PromptRecord:
     return PromptRecord(_prompt(row), row.optional_text("answer"), row.tools("tools"), where=row.where)
 
@@ -183,5 +190,6 @@ KINDS = {
         ("prompt", "margin", "tools"),
         ("prompt", "chosen", "rejected"),
     ),
+    "labelled": _Kind(_labelled_record, ("prompt", "response", "label"), ("tools",), ("prompt", "response")),
 }
 """The kinds by the name a recipe has; those with more needed fields come later."""

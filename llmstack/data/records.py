@@ -133,6 +133,23 @@ class PreferenceRecord(_Prompted, Record):
 
 
 @dataclass(frozen=True)
+class LabelledRecord(_Prompted, Record):
+    """An answer to a prompt that was judged by itself.
+
+    Attributes:
+        prompt: what was asked: a user's text, or the turns of a conversation up to the answer.
+        response: the answer.
+        label: whether it is a good one.
+        tools: as in :class:`MessagesRecord`.
+    """
+
+    prompt: str | tuple[Message, ...]
+    response: str
+    label: bool
+    tools: str = ""
+
+
+@dataclass(frozen=True)
 class PromptRecord(_Prompted, Record):
     """A prompt to answer.
 
@@ -227,6 +244,8 @@ def record_texts(record: Record) -> tuple[str, ...]:
         case PreferenceRecord():
             prompt = (text for _, text in written(record.prompt_messages, record.tools))
             texts = (*prompt, record.chosen, record.rejected)
+        case LabelledRecord():
+            texts = (*(text for _, text in written(record.prompt_messages, record.tools)), record.response)
         case PromptRecord():
             texts = (*(text for _, text in written(record.prompt_messages, record.tools)), record.answer)
         case _:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmstack.data.bucket_rows import PreferenceRows, PromptRows
+from llmstack.data.answer_rows import AnswerRows
+from llmstack.data.bucket_rows import PromptRows
 from llmstack.data.packed_rows import PackedRows
 from llmstack.data.row_tables import Origin, Rows
 from llmstack.errors import UserError
@@ -55,8 +56,8 @@ def segments_of(rows: Rows, row: int) -> list[Segment]:
     """
     if isinstance(rows, PackedRows):
         return _packed(rows, row)
-    if isinstance(rows, PreferenceRows):
-        return _pair(rows, row)
+    if isinstance(rows, AnswerRows):
+        return _answers(rows, row)
     if isinstance(rows, PromptRows):
         return _prompt(rows, row)
     raise UserError(f"data: expected rows of a built-in kind, got {type(rows).__name__}, which cannot be shown.")
@@ -87,10 +88,10 @@ def _packed(rows: PackedRows, row: int) -> list[Segment]:
     return found
 
 
-def _pair(rows: PreferenceRows, row: int) -> list[Segment]:
+def _answers(rows: AnswerRows, row: int) -> list[Segment]:
     batch = rows.take(np.asarray([row]))
     found = []
-    for side, (name, mask) in enumerate(zip(("chosen", "rejected"), rows.answer_masks(row), strict=True)):
+    for side, (name, mask) in enumerate(zip(rows.sides, rows.answer_masks(row), strict=True)):
         places = np.arange(len(mask))
         found.append(
             Segment(

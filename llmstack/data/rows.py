@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
-from llmstack.data.bucket_rows import PreferenceRows, PromptRows
+from llmstack.data.answer_rows import AnswerRows, LabelledRows, PreferenceRows, Spans
+from llmstack.data.bucket_rows import PromptRows
 from llmstack.data.documents import Documents, Losses
 from llmstack.data.pack import Packed, Packing, cut_documents, cut_stream, pack, truncate_documents
 from llmstack.data.packed_rows import PackedRows
@@ -15,6 +17,8 @@ from llmstack.data.row_tables import EncodeReport
 from llmstack.data.token_space import TokenSpace
 from llmstack.data.tokenizer import Tokenizer
 from llmstack.errors import DataError
+
+RowsT = TypeVar("RowsT", bound=AnswerRows)
 
 
 def text_rows(
@@ -126,41 +130,79 @@ def pair_rows(
     Raises:
         DataError: no pair that fits, or too many that do not.
     """
-    pairs = (-1, 2)
-    start, length = documents.bounds[:-1].reshape(pairs), documents.lengths.reshape(pairs)
-    answer = answer_lengths(documents).reshape(pairs)
-    prompt = length - answer
+    return _answer_rows(PreferenceRows, documents, seq_len, pad_id, max_dropped_ratio, buckets)
+
+
+def labelled_rows(
+    documents: Documents,
+    seq_len: int,
+    pad_id: int,
+    *,
+    max_dropped_ratio: float,
+    buckets: Sequence[int] | None = None,
+) -> LabelledRows:
+    """Rows of single answers with a label, cut and left out as those of :func:`pair_rows`.
+
+    Args:
+        documents: encoded as ``labelled``.
+        seq_len: tokens T of the longest row.
+        pad_id: id that fills rows.
+        max_dropped_ratio: share of answers left out above which the data is refused.
+        buckets: allowed row lengths, ascending up to ``seq_len``; None allows ``seq_len`` alone.
+
+    Raises:
+        DataError: no answer that fits, or too many that do not, or all answers have the same label.
+    """
+    rows = _answer_rows(LabelledRows, documents, seq_len, pad_id, max_dropped_ratio, buckets)
+    if (rows.value == rows.value[0]).all():
+        only = "good" if rows.value[0] else "bad"
+        raise DataError(
+            f"{documents.where(0) or 'data'}: expected good answers and bad ones, got {len(rows)} that are all {only}. "
+            "Add some of the other label, or learn from good ones alone with sft."
+        )
+    return rows
+
+
+def _answer_rows(
+    kind: type[RowsT],
+    documents: Documents,
+    seq_len: int,
+    pad_id: int,
+    max_dropped_ratio: float,
+    buckets: Sequence[int] | None,
+) -> RowsT:
+    shape = (-1, len(kind.sides))
+    start, length = documents.bounds[:-1].reshape(shape), documents.lengths.reshape(shape)
+    answer = answer_lengths(documents).reshape(shape)
     room = seq_len - answer.max(axis=1, initial=0)
     losses = Losses(documents.losses.records, dict(documents.losses.counts), dict(documents.losses.examples))
     for number in np.flatnonzero(room < 1).tolist():
-        losses.add("answer_too_long", documents.where(2 * number))
+        losses.add("answer_too_long", documents.where(len(kind.sides) * number))
     fits = np.flatnonzero(room >= 1)
-    _refuse_dropped(losses, len(fits), max_dropped_ratio, seq_len)
-    gone = np.maximum(prompt - room[:, None], 0)[fits]
+    _refuse_dropped(losses, len(fits), max_dropped_ratio, seq_len, noun=kind.noun)
+    gone = np.maximum(length - answer - room[:, None], 0)[fits]
     kept = (length[fits] - gone).astype(np.int32)
     padding = 1.0 - float(kept.sum()) / (kept.size * seq_len)
-    report = _report(losses, len(fits), cut=int((gone > 0).any(axis=1).sum()), padding_ratio=padding)
-    return PreferenceRows(
+    return kind(
         TokenSpace([documents]),
-        start[fits] + gone,
-        kept,
+        Spans(start[fits] + gone, kept, answer[fits].astype(np.int32)),
         documents.margins[fits],
         buckets=buckets or (seq_len,),
         pad_id=pad_id,
-        report=report,
+        report=_report(losses, len(fits), cut=int((gone > 0).any(axis=1).sum()), padding_ratio=padding),
     )
 
 
-def _refuse_dropped(losses: Losses, kept: int, max_dropped_ratio: float, seq_len: int) -> None:
+def _refuse_dropped(losses: Losses, kept: int, max_dropped_ratio: float, seq_len: int, *, noun: str) -> None:
     count = losses.records - kept
     if kept and count <= max_dropped_ratio * losses.records:
         return
     reason, where = next(iter(losses.examples.items()))
     why = {"equal_answers": "both are the same", "answer_too_long": "one leaves no room for a prompt"}[reason]
     raise DataError(
-        f"{where or 'data'}: expected at most {max_dropped_ratio:.0%} of the pairs to be without two different answers "
-        f"that fit into seq_len {seq_len} (max_dropped_ratio), got {count} of {losses.records}. Here {why}. Raise "
-        "seq_len or change the data."
+        f"{where or 'data'}: expected at most {max_dropped_ratio:.0%} of the {noun} to be unusable, with equal "
+        f"answers or one that fills seq_len {seq_len} (max_dropped_ratio), got {count} of {losses.records}. Here {why}."
+        " Raise seq_len or change the data."
     )
 
 

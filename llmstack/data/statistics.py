@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmstack.data.answer_rows import AnswerRows, PreferenceRows
 from llmstack.data.blend import BlendPlan
-from llmstack.data.bucket_rows import PreferenceRows
 from llmstack.data.documents import Documents
 from llmstack.data.packed_rows import PackedRows
 from llmstack.data.row_tables import Rows
@@ -172,9 +172,9 @@ def row_statistics(rows: Rows) -> RowStatistics:
     if isinstance(rows, PackedRows):
         trained = int(rows.row_targets.sum()) / max(rows.num_tokens, 1)
         lengths = _lengths(rows.documents)
-    elif isinstance(rows, PreferenceRows):
+    elif isinstance(rows, AnswerRows):
         lengths = _lengths(rows.documents)
-        pairs = _pairs(rows.documents)
+        pairs = _pairs(rows.documents) if isinstance(rows, PreferenceRows) else None
     return RowStatistics(
         records=report.records,
         kept=report.kept,

@@ -24,7 +24,17 @@ from llmstack.engine.stage_folder import StageFolder
 from llmstack.errors import UserError
 from llmstack.models.hf_config import read_config
 from llmstack.plugins import load_function
-from llmstack.registry import ADVANTAGES, AGGREGATIONS, MODELS, OPTIMIZERS, REWARDS, SCHEDULES, SOURCES, STAGES
+from llmstack.registry import (
+    ADVANTAGES,
+    AGGREGATIONS,
+    MODELS,
+    OPTIMIZERS,
+    PREFERENCE_LOSSES,
+    REWARDS,
+    SCHEDULES,
+    SOURCES,
+    STAGES,
+)
 from llmstack.runtime import device
 from llmstack.runtime.logging import get_logger, setup_logging
 from llmstack.stages.preflight import check_folders
@@ -211,7 +221,7 @@ def _plugin_parts(resolved: Mapping[str, Any]) -> Iterator[Any]:
         "aggregation": (AGGREGATIONS,),
         "source": (SOURCES,),
         "family": (MODELS,),
-        "name": (OPTIMIZERS, SCHEDULES),
+        "name": (OPTIMIZERS, SCHEDULES, PREFERENCE_LOSSES),
     }
     for key, value in resolved.items():
         if isinstance(value, Mapping):

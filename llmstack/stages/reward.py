@@ -10,7 +10,7 @@ from mindspore import Tensor
 
 from llmstack.config.data import SourceConfig
 from llmstack.config.stages import RewardConfig
-from llmstack.data.bucket_rows import PreferenceRows
+from llmstack.data.answer_rows import PreferenceRows
 from llmstack.data.loader import EvalBatches
 from llmstack.engine.protocol import StepReport
 from llmstack.models.score_statistics import measure, write_statistics

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from llmstack.data.bucket_rows import PreferenceRows
+from llmstack.data.answer_rows import LabelledRows, PreferenceRows
 from llmstack.data.documents import Documents, Encoded, Losses
-from llmstack.data.encode import encode_chat, encode_pairs, encode_text
+from llmstack.data.encode import encode_chat, encode_labelled, encode_pairs, encode_text
 from llmstack.data.pack import Packed, Pieces
 from llmstack.data.packed_rows import PackedRows
 from llmstack.data.records import Record
 from llmstack.data.row_tables import EncodeReport, Rows
-from llmstack.data.rows import chat_rows, pair_rows, text_rows
+from llmstack.data.rows import chat_rows, labelled_rows, pair_rows, text_rows
 from llmstack.data.token_space import TokenSpace
 from llmstack.data.tokenizer import Tokenizer
 
@@ -33,6 +33,11 @@ def chat(
 def pairs(records: Sequence[Record], tokenizer: Tokenizer, seq_len: int, **options: Any) -> PreferenceRows:
     documents = Documents.of([encode_pairs(records, tokenizer)])
     return pair_rows(documents, seq_len, tokenizer.pad_id, **{"max_dropped_ratio": 1.0, **options})
+
+
+def labelled(records: Sequence[Record], tokenizer: Tokenizer, seq_len: int, **options: Any) -> LabelledRows:
+    documents = Documents.of([encode_labelled(records, tokenizer)])
+    return labelled_rows(documents, seq_len, tokenizer.pad_id, **{"max_dropped_ratio": 1.0, **options})
 
 
 def everything(rows: Rows) -> dict[str, np.ndarray]:

@@ -22,6 +22,7 @@ from tests.reference import (
     pairwise,
     pass_at_k,
     ppo,
+    preference,
     rope,
     sampling,
     schedules,
@@ -163,6 +164,38 @@ def test_pairwise(rng):
     close(
         got[1],
         numerical_gradient(lambda x: pairwise.pairwise(chosen, x, margin, 0.01)[0], rejected),
+        FINITE_DIFFERENCE_ATOL,
+    )
+
+
+def test_preference_losses_by_hand():
+    # beta 1/2 and a lead of 2 ln 3: sigmoid(ln 3) = 3/4
+    pair = ([math.log(3)], [-math.log(3)], [0.0], [0.0])
+    close(preference.sigmoid(*pair, beta=0.5), [math.log(4 / 3)])
+    close(preference.sigmoid(*pair, beta=0.5, label_smoothing=0.25), [0.75 * math.log(4 / 3) + 0.25 * math.log(4)])
+    close(preference.robust(*pair, beta=0.5, label_smoothing=0.25), [1.5 * math.log(4 / 3) - 0.5 * math.log(4)])
+    close(preference.hinge(*pair, beta=0.25), [1 - 0.5 * math.log(3)])
+    close(preference.ipo(*pair, beta=0.25), [(2 * math.log(3) - 2) ** 2])
+    # probabilities a token of 1/2 and 1/4: odds of 1 and 1/3, a ratio of 3
+    means = ([-2 * math.log(2)], [-3 * math.log(4)], [2], [3])
+    close(preference.orpo(*means, weight=2.0), [math.log(2) + 2 * math.log(4 / 3)])
+    close(preference.simpo(*means, beta=1.0, gamma=math.log(2)), [math.log(2)])
+    # log-ratios of 1 + ln 3 and 1 around z0 = 1
+    close(preference.kto([1 + math.log(3), 1.0], [0.0, 0.0], [1, 0], 1.0, beta=1.0), [0.25, 0.5])
+    assert (preference.baseline([1.0, 3.0]), preference.baseline([-1.0])) == (2.0, 0.0)
+
+
+def test_dpo_gradient_matches_differences(rng):
+    c, r, c0, r0 = rng.normal(scale=3.0, size=(4, 6))
+    got = preference.sigmoid_gradient(c, r, c0, r0, beta=0.4)
+    close(
+        got[0],
+        numerical_gradient(lambda x: preference.sigmoid(x, r, c0, r0, beta=0.4).sum(), c),
+        FINITE_DIFFERENCE_ATOL,
+    )
+    close(
+        got[1],
+        numerical_gradient(lambda x: preference.sigmoid(c, x, c0, r0, beta=0.4).sum(), r),
         FINITE_DIFFERENCE_ATOL,
     )
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from llmstack import catalog, registry
 
 TABLES = {
-    "STAGES": {"pretrain", "sft", "reward", "ppo", "grpo"},
+    "STAGES": {"pretrain", "sft", "reward", "preference", "ppo", "grpo"},
     "MODELS": {"llama", "mistral", "qwen2", "qwen3"},
     "PROVIDERS": {"native", "mindformers"},
     "REWARDS": {
@@ -45,6 +45,7 @@ TABLES = {
         "stdlib_style_pairs",
     },
     "ANNOTATORS": {"endpoint", "model", "human"},
+    "PREFERENCE_LOSSES": {"sigmoid", "robust", "hinge", "ipo", "orpo", "simpo", "kto"},
     "OPTIMIZERS": {"adamw", "mindformers:AdamW"},
     "SCHEDULES": {
         "constant",
@@ -78,7 +79,8 @@ def test_a_built_in_has_an_address_that_exists_and_a_summary(table, name):
 
 
 @pytest.mark.parametrize(
-    ("table", "name"), [(t, n) for t, n in BUILT_INS if t in ("STAGES", "REWARDS", "SOURCES", "ANNOTATORS")]
+    ("table", "name"),
+    [(t, n) for t, n in BUILT_INS if t in ("STAGES", "REWARDS", "SOURCES", "ANNOTATORS", "PREFERENCE_LOSSES")],
 )
 def test_the_options_of_a_built_in_are_a_model(table, name):
     assert issubclass(getattr(registry, table).config(name), BaseModel)

@@ -7,8 +7,11 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from llmstack.data.bucket_rows import PromptRows
 from llmstack.data.loader import Batch
+from llmstack.data.tokenizer import Tokenizer
 from llmstack.generation.generator import Generated
+from llmstack.generation.pool import GeneratorPool
 from llmstack.rl.rewards_api import RewardBatch
 
 
@@ -116,6 +119,39 @@ def _arrays(rollout: Rollout, width: int = 0) -> dict[str, np.ndarray]:
             missing = max(width - array.shape[1], 0) if field.name.endswith("_BT") else 0
             found[field.name] = np.pad(array, ((0, 0), (missing, 0))) if missing else array
     return found
+
+
+def roll_out(
+    sampler: GeneratorPool,
+    tokenizer: Tokenizer,
+    prompts: Batch,
+    table: PromptRows,
+    *,
+    response_len: int,
+    temperature: float,
+    generator: np.random.Generator,
+) -> Rollout:
+    """Sample one answer to each prompt.
+
+    Args:
+        sampler: has the model.
+        tokenizer: turns answers into texts.
+        prompts: a batch of ``table``.
+        table: has the prompts' texts.
+        response_len: longest answer R.
+        temperature: 0 takes the best tokens.
+        generator: the sampling noise.
+    """
+    num_rows, prompt_len = prompts["tokens"].shape
+    cell = sampler.generator(batch_rows=num_rows, prompt_len=prompt_len, max_new_tokens=response_len)
+    answers = cell.generate(prompts["tokens"], prompts["lengths"], temperature=temperature, rng=generator)
+    texts = RewardBatch(
+        prompts=[table.prompts[i] for i in prompts["index"]],
+        responses=[tokenizer.decode(row[:end]) for row, end in zip(answers.tokens, answers.lengths, strict=True)],
+        answers=[table.answers[i] for i in prompts["index"]],
+        num_tokens=[int(length) for length in answers.lengths],
+    )
+    return assemble(prompts, answers, texts)
 
 
 def assemble(prompts: Batch, answers: Generated, texts: RewardBatch) -> Rollout:

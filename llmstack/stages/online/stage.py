@@ -21,11 +21,11 @@ from llmstack.models.checkpoint_io import build_causal
 from llmstack.models.weights import export_arrays, import_arrays, share_parameters
 from llmstack.rl.kl import sequence_kl
 from llmstack.rl.kl_control import kl_controller
-from llmstack.rl.rewards_api import RewardBatch
 from llmstack.stages.base import Stage
 from llmstack.stages.learner import Learner
+from llmstack.stages.online.judge import judge
 from llmstack.stages.online.rewards import make_reward
-from llmstack.stages.online.rollout import Rollout, assemble
+from llmstack.stages.online.rollout import Rollout, roll_out
 from llmstack.stages.scoring import TargetLogProbs
 
 
@@ -109,18 +109,15 @@ class OnlineStage(Stage):
             table: has the prompts' texts.
             generator: the sampling noise.
         """
-        num_rows, prompt_len = prompts["tokens"].shape
-        answers = self.sampler.generator(
-            batch_rows=num_rows, prompt_len=prompt_len, max_new_tokens=self.config.response_len
-        ).generate(prompts["tokens"], prompts["lengths"], temperature=self.config.temperature, rng=generator)
-        decode = self.context.tokenizer.decode
-        texts = RewardBatch(
-            prompts=[table.prompts[i] for i in prompts["index"]],
-            responses=[decode(row[:length]) for row, length in zip(answers.tokens, answers.lengths, strict=True)],
-            answers=[table.answers[i] for i in prompts["index"]],
-            num_tokens=[int(length) for length in answers.lengths],
+        return roll_out(
+            self.sampler,
+            self.context.tokenizer,
+            prompts,
+            table,
+            response_len=self.config.response_len,
+            temperature=self.config.temperature,
+            generator=generator,
         )
-        return assemble(prompts, answers, texts)
 
     def log_probs(self, cell: TargetLogProbs, rollout: Rollout) -> tuple[np.ndarray, np.ndarray]:
         """What a model says of the answers, at the rollout's temperature and in the graph that trains.
@@ -157,49 +154,29 @@ class OnlineStage(Stage):
 
     def evaluate(self) -> dict[str, float]:
         """Score, yardsticks, KL and lengths of answers to prompts never trained on, always with the same noise."""
-        kept: dict[str, list[float]] = {name: [] for name in ("score", "kl", "length", "finished", *self.yardsticks)}
-        self._samples = []
-        for number, batch in enumerate(self.eval_batches):
-            rollout = self.roll_out(batch, self.eval_prompts, self.context.generator("evaluate", number))
-            real = batch["weight"] > 0
-            for name, values in self._judge(rollout).items():
-                kept[name] += [float(value) for value in values[real] if np.isfinite(value)]
-            self._keep_samples(rollout, real)
-        means = {name: float(np.mean(values)) if values else float("nan") for name, values in kept.items()}
+        judged = judge(
+            self.eval_batches,
+            lambda number, batch: self.roll_out(batch, self.eval_prompts, self.context.generator("evaluate", number)),
+            {"score": self.reward, **self.yardsticks},
+            self._distance,
+        )
+        self._samples, means = judged.samples, judged.means
         return {
             "eval/score": means.pop("score"),
             "eval/kl_policy_ref": means.pop("kl"),
             "eval/response_tokens": means.pop("length"),
             "eval/finished_ratio": means.pop("finished"),
-            "eval/prompts": float(len(kept["kl"])),
+            "eval/prompts": float(judged.num_prompts),
         } | {f"eval/{name}": value for name, value in means.items()}
 
     def samples(self) -> list[dict[str, Any]]:
         """Prompts and answers of the last evaluation."""
         return self._samples
 
-    def _judge(self, rollout: Rollout) -> dict[str, np.ndarray]:
-        """A number an answer for everything evaluation reports; NaN where unscored."""
+    def _distance(self, rollout: Rollout) -> dict[str, np.ndarray]:
+        """KL of each answer to the reference."""
         (logp, _), (ref_logp, _) = (self.log_probs(cell, rollout) for cell in (self.policy_logp, self.reference_logp))
-        judged = {
-            "kl": sequence_kl(logp, ref_logp, rollout.mask_BR),
-            "length": rollout.mask_BR.sum(axis=1),
-            "finished": rollout.finished_B.astype(np.float64),
-        }
-        for name, reward in {"score": self.reward, **self.yardsticks}.items():
-            scores = reward.score(rollout)
-            judged[name] = np.where(scores.scored_B, scores.score_B, np.nan)
-        return judged
-
-    def _keep_samples(self, rollout: Rollout, real: np.ndarray) -> None:
-        for row in np.flatnonzero(real):
-            self._samples.append(
-                {
-                    "prompt": rollout.texts.prompts[row],
-                    "response": rollout.texts.responses[row],
-                    "finished": bool(rollout.finished_B[row]),
-                }
-            )
+        return {"kl": sequence_kl(logp, ref_logp, rollout.mask_BR)}
 
     # --- state -----------------------------------------------------------------------------------------------------
 

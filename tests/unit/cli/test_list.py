@@ -16,6 +16,7 @@ from llmstack.cli.main import main
         "advantages",
         "aggregations",
         "sources",
+        "preference_losses",
         "optimizers",
         "schedules",
         "cleaners",

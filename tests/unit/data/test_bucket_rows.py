@@ -4,10 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmstack.data.bucket_rows import PreferenceRows, PromptRows
+from llmstack.data.bucket_rows import PromptRows
 from llmstack.data.row_tables import EncodeReport, Rows
-from llmstack.data.token_space import TokenSpace
-from tests.helpers.rows import documents_of
 
 REPORT = EncodeReport(records=1, kept=1)
 
@@ -20,53 +18,8 @@ def prompts(lengths: list[int], buckets: tuple[int, ...]) -> PromptRows:
     return PromptRows(tokens, np.asarray(lengths, np.int32), REPORT, buckets, texts, (None,) * len(lengths))
 
 
-def pairs(lengths: list[tuple[int, int]], buckets: tuple[int, ...]) -> PreferenceRows:
-    """Pairs whose margin is their number; the ids of answer k, counted through all pairs from 1, are 100 k + place."""
-    documents = documents_of([length for pair in lengths for length in pair])
-    return PreferenceRows(
-        TokenSpace([documents]),
-        documents.bounds[:-1].reshape(-1, 2),
-        np.asarray(lengths, np.int32),
-        np.arange(len(lengths), dtype=np.float32),
-        buckets=buckets,
-        pad_id=9,
-        report=REPORT,
-    )
-
-
 def groups(table: Rows, batch_rows: int) -> list[list[int]]:
     return [group.tolist() for group in table.groups(batch_rows)]
-
-
-def test_pairs_come_chosen_first() -> None:
-    table = pairs([(1, 2), (2, 1)], (2, 4))
-    batch = table.take(np.array([1, 0]))
-    assert {name: array.tolist() for name, array in batch.items()} == {
-        "tokens": [[300, 301], [100, 9], [400, 9], [200, 201]],
-        "positions": [[0, 1], [0, 0], [0, 0], [0, 1]],
-        "segments": [[1, 1], [1, 0], [1, 0], [1, 1]],
-        "last": [1, 0, 0, 1],
-        "margin": [1.0, 0.0],
-    }
-    table.blank(batch, np.array([False, True]))
-    assert batch["segments"].tolist() == [[1, 1], [0, 0], [1, 0], [0, 0]]
-    assert batch["last"].tolist() == [1, 0, 0, 0]
-    assert batch["margin"].tolist() == [1.0, 0.0]
-
-
-def test_batch_of_pairs_has_the_smallest_bucket_that_holds_both_answers() -> None:
-    table = pairs([(1, 2), (1, 3), (2, 2)], (2, 4))
-    assert table.take(np.array([0, 2]))["tokens"].shape == (4, 2)
-    assert table.take(np.array([0, 1]))["tokens"].shape == (4, 4)
-    assert groups(table, 1) == [[0, 2], [1]]
-
-
-def test_joined_pairs_are_the_pairs_of_the_parts() -> None:
-    first, second = pairs([(1, 2)], (2, 4)), pairs([(2, 1), (3, 1)], (2, 4))
-    joined = PreferenceRows.join([first, second])
-    assert (len(joined), joined.num_tokens) == (3, 10)
-    batch = joined.take(np.array([1, 0]))
-    assert batch["tokens"].tolist() == [[100, 101], [100, 9], [200, 9], [200, 201]]
 
 
 def test_batch_of_prompts_has_the_smallest_bucket_that_holds_them() -> None:

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from llmstack.data.documents import Losses
-from llmstack.data.encode import ENCODERS, encode_chat, encode_pairs, encode_text, prompt_and_answer
+from llmstack.data.encode import ENCODERS, encode_chat, encode_labelled, encode_pairs, encode_text, prompt_and_answer
 from llmstack.data.records import (
+    LabelledRecord,
     Message,
     MessagesRecord,
     PreferenceRecord,
@@ -65,6 +66,22 @@ def test_pairs_by_hand(letters: Tokenizer) -> None:
     assert (found.lengths.tolist(), found.margins.tolist()) == ([9, 10, 9, 9], [0.5, 0.0])
     assert found.wheres == ["x:1", "x:1", "x:3", "x:3"]
     assert found.losses == Losses(3, {"equal_answers": 1}, {"equal_answers": "x:2"})
+
+
+def test_labelled_answers_by_hand(letters: Tokenizer) -> None:
+    records = [
+        LabelledRecord("a", "b", True, where="x:1"),
+        PreferenceRecord("a", "c", "d", where="x:2"),
+        PreferenceRecord("a", "b", "b", where="x:3"),
+        LabelledRecord("a", "b", False, where="x:4"),
+    ]
+    found = encode_labelled(records, letters)
+    prompt = [START, USER, *ids("a"), STOP, NEWLINE, START, ASSISTANT]
+    assert found.ids.tolist() == [token for answer in "bcdb" for token in [*prompt, *ids(answer), STOP]]
+    assert found.mask is not None and found.mask.tolist() == ([0] * 7 + [1] * 2) * 4
+    assert found.margins.tolist() == [1.0, 1.0, 0.0, 0.0]
+    assert found.wheres == ["x:1", "x:2", "x:2", "x:4"]
+    assert found.losses == Losses(6, {"equal_answers": 2}, {"equal_answers": "x:3"})
 
 
 def test_prompt_and_answer_by_hand(letters: Tokenizer) -> None:

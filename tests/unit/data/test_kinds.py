@@ -9,6 +9,7 @@ from llmstack.data.field_map import FieldMap
 from llmstack.data.fields import FieldRow
 from llmstack.data.kinds import KINDS, RowReader
 from llmstack.data.records import (
+    LabelledRecord,
     Message,
     MessagesRecord,
     PreferenceRecord,
@@ -55,6 +56,14 @@ def test_kinds() -> None:
         turns(SYSTEM, USER), None, '[{"name": "add"}]'
     )
     assert record("text", text="t").where == "f:1"
+    assert record("labelled", prompt="p", response="r", label=True) == LabelledRecord("p", "r", True)
+    assert record("labelled", prompt=[USER], response="r", label=0) == LabelledRecord(turns(USER), "r", False)
+
+
+@pytest.mark.parametrize("label", ["good", 2, None, 0.5], ids=str)
+def test_a_label_is_true_or_false(label: object) -> None:
+    with pytest.raises(DataError, match=r"f:1: expected true or false \(or 1 or 0\) in 'label', got "):
+        record("labelled", prompt="p", response="r", label=label)
 
 
 def test_preferences_as_texts() -> None:

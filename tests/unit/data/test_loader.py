@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmstack.config.blend import BlendConfig
-from llmstack.data.bucket_rows import PreferenceRows, PromptRows
+from llmstack.data.answer_rows import PreferenceRows, Spans
+from llmstack.data.bucket_rows import PromptRows
 from llmstack.data.loader import EvalBatches, Loader
 from llmstack.data.orders import BlendedOrder, PacedOrder
 from llmstack.data.packed_rows import PackedRows
@@ -239,9 +240,9 @@ def test_evaluation_can_be_limited_and_repeated() -> None:
 
 def test_evaluation_of_pairs_fills_both_sides() -> None:
     documents = documents_of([3, 3])
-    start, length = np.array([[0, 3]]), np.array([[3, 3]])
+    spans = Spans(np.array([[0, 3]]), np.array([[3, 3]]), np.array([[1, 1]]))
     space, margin = TokenSpace([documents]), np.ones(1, np.float32)
-    pairs = PreferenceRows(space, start, length, margin, buckets=(3,), pad_id=0, report=REPORT)
+    pairs = PreferenceRows(space, spans, margin, buckets=(3,), pad_id=0, report=REPORT)
     (batch,) = EvalBatches(pairs, batch_rows=2)
     assert batch["segments"][:, 0].tolist() == [1, 0, 1, 0]
     assert batch["weight"].tolist() == [1.0, 0.0]

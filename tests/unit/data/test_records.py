@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from llmstack.data.records import (
+    LabelledRecord,
     Message,
     MessagesRecord,
     PreferenceRecord,
@@ -78,6 +79,7 @@ def test_where_does_not_decide_equality() -> None:
         (MessagesRecord((Message("assistant", "", '{"name": "x"}'),), "[{}]"), ("[{}]", '{"name": "x"}')),
         (PreferenceRecord("p", "c", "r"), ("p", "c", "r")),
         (PreferenceRecord((Message("system", "s"), Message("user", "u")), "c", "r"), ("s", "u", "c", "r")),
+        (LabelledRecord("p", "r", True), ("p", "r")),
         (PromptRecord("p"), ("p",)),
         (PromptRecord("p", "answer"), ("p", "answer")),
     ],

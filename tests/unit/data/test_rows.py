@@ -3,9 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from llmstack.data.bucket_rows import PreferenceRows, PromptRows
+from llmstack.data.answer_rows import PreferenceRows
+from llmstack.data.bucket_rows import PromptRows
 from llmstack.data.encode import prompt_and_answer
 from llmstack.data.records import (
+    LabelledRecord,
     Message,
     MessagesRecord,
     PreferenceRecord,
@@ -16,7 +18,7 @@ from llmstack.data.records import (
 from llmstack.data.rows import prompt_rows
 from llmstack.data.tokenizer import Tokenizer
 from llmstack.errors import DataError
-from tests.helpers.rows import chat, everything, pairs, text
+from tests.helpers.rows import chat, everything, labelled, pairs, text
 from tests.unit.data.letters import ASSISTANT, END, NEWLINE, PAD, START, STOP, USER, ids, letter_tokenizer
 
 A, B, C = ids("abc")
@@ -124,6 +126,7 @@ def test_preference_rows_by_hand(letters: Tokenizer) -> None:
         "positions": [[*range(10), 0, 0], [*range(9), 0, 0, 0]],
         "segments": [[1] * 10 + [0] * 2, [1] * 9 + [0] * 3],
         "last": [9, 8],
+        "answer": [3, 2],
         "margin": [0.5],
     }
     assert rows.num_tokens == 19
@@ -226,3 +229,22 @@ def test_wrong_kind_of_record(letters: Tokenizer) -> None:
 def test_kinds_of_tables(letters: Tokenizer) -> None:
     assert isinstance(pairs([PreferenceRecord("a", "b", "c")], letters, 12), PreferenceRows)
     assert isinstance(prompt_rows([PromptRecord("a")], letters, (8,)), PromptRows)
+
+
+def test_labelled_rows_hold_an_answer_each(letters: Tokenizer) -> None:
+    rows = labelled([LabelledRecord("a", "bc", True), LabelledRecord("d", "e", False)], letters, 12)
+    assert (rows.value.tolist(), rows.row_answers.tolist(), len(rows)) == ([1.0, 0.0], [3, 2], 2)
+
+
+def test_labels_that_are_all_the_same_are_refused(letters: Tokenizer) -> None:
+    records = [LabelledRecord("a", "b", True, where="x:1"), LabelledRecord("a", "c", True, where="x:2")]
+    with pytest.raises(DataError, match="x:1: expected good answers and bad ones, got 2 that are all good"):
+        labelled(records, letters, 12)
+
+
+def test_an_answer_without_room_for_its_prompt_is_left_out(letters: Tokenizer) -> None:
+    records = [LabelledRecord("a", "b", True), LabelledRecord("a", "bcdefgh", False, where="x:2")]
+    with pytest.raises(
+        DataError, match="x:2: expected at most 10% of the answers to be unusable, .*seq_len 8 .*1 of 2"
+    ):
+        labelled(records, letters, 8, max_dropped_ratio=0.1)

@@ -9,7 +9,8 @@ from llmstack.config.data import ConcatConfig
 from llmstack.config.load import load_recipe
 from llmstack.config.recipe import RecipeConfig
 from llmstack.config.stages import StageConfig
-from llmstack.data.bucket_rows import PreferenceRows, PromptRows
+from llmstack.data.answer_rows import PreferenceRows
+from llmstack.data.bucket_rows import PromptRows
 from llmstack.data.corpus import Corpus
 from llmstack.data.loader import Loader
 from llmstack.data.packed_rows import PackedRows
