@@ -148,7 +148,7 @@ def _decode(tree: dict[str, Any], origins: Origins) -> tuple[RecipeConfig | None
 
 
 def _without_inherited(problems: list[Problem], origins: Origins) -> list[Problem]:
-    """What is wrong shows once: not again in stages that inherit ``optim`` or ``model``, nor where interpolations lead."""
+    """What is wrong shows once: not again in stages that inherit it, nor where an interpolation leads."""
     paths = {problem.path for problem in problems}
 
     def repeats(problem: Problem, group: str) -> bool:

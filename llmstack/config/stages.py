@@ -71,8 +71,8 @@ class StageConfig(Strict):
     init_from: LanguageModelRef | None = None
     """An earlier stage's name or a model folder; null starts from random weights."""
     model: ModelConfig | None = None
-    """Sizes of its own for a model that starts from random weights: the recipe's ``model`` with these keys on top. null:
-    the recipe's."""
+    """Sizes of its own for a model that starts from random weights: the recipe's ``model`` with these keys on top.
+    null: the recipe's."""
     data: AnyCorpus
     """Training data."""
     eval_data: AnySource
