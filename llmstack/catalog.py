@@ -49,6 +49,12 @@ STAGES = (
         f"{_STAGE_CONFIGS}:SftConfig",
     ),
     BuiltIn(
+        "distill",
+        "llmstack.stages.distill.stage:DistillStage",
+        "a student on the data's tokens and a teacher's distributions",
+        "llmstack.config.distill:DistillConfig",
+    ),
+    BuiltIn(
         "reward",
         "llmstack.stages.reward:RewardStage",
         "Bradley-Terry reward model on preference pairs",

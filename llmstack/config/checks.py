@@ -148,11 +148,15 @@ def _from_here() -> str:
 def _check_vocabulary(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The embedding has a row for each token."""
     shared, tokens = _int(tree, "model", "vocab_size"), _int(tree, "tokenizer", "vocab_size")
-    own = {("stages", name, "model"): _int(tree, "stages", name, "model", "vocab_size") for name in _stages(tree)}
-    for path, rows in {("model",): shared, **{path: rows for path, rows in own.items() if rows != shared}}.items():
+    found = {"model": shared}
+    for name in _stages(tree):
+        own = _int(tree, "stages", name, "model", "vocab_size")
+        if own != shared:  # what a stage takes over is told once
+            found[f"stages.{name}.model"] = own
+    for path, rows in found.items():
         if rows is not None and tokens is not None and 0 < rows < tokens:
             yield (
-                ".".join((*path, "vocab_size")),
+                f"{path}.vocab_size",
                 f"expected at least tokenizer.vocab_size ({tokens}), got {rows}. "
                 "Raise it, or write null to take the tokenizer's.",
             )

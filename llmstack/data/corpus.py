@@ -13,7 +13,8 @@ import tokenizers  # type: ignore[import-untyped]
 
 from llmstack.config.blend import BlendConfig
 from llmstack.config.data import SourceConfig
-from llmstack.config.online import OnlineConfig
+from llmstack.config.distill import DistillConfig
+from llmstack.config.online import RolloutConfig
 from llmstack.config.stages import PretrainConfig, RewardConfig, SftConfig, StageConfig
 from llmstack.data.bucket_rows import PreferenceRows, PromptRows
 from llmstack.data.cache import cached_folder
@@ -80,7 +81,9 @@ class Corpus:
         match stage:
             case PretrainConfig():
                 return self.text(source, stage.seq_len, packing=stage.packing)
-            case SftConfig():
+            case DistillConfig(data_kind="text"):
+                return self.text(source, stage.seq_len, packing=stage.packing)
+            case SftConfig() | DistillConfig():
                 ratio = stage.max_untrained_ratio
                 return self.chat(source, stage.seq_len, max_untrained_ratio=ratio, packing=stage.packing)
             case RewardConfig():
@@ -90,11 +93,11 @@ class Corpus:
                     max_dropped_ratio=stage.max_dropped_ratio,
                     buckets=stage.length_buckets,
                 )
-            case OnlineConfig():
+            case RolloutConfig():
                 at_most = stage.eval_prompts if evaluation else None
                 return self.prompts(source, stage.prompt_buckets, at_most=at_most)
         raise UserError(
-            f"stage kind {stage.kind}: expected options derived from those of pretrain, sft, reward or ppo, whose "
+            f"stage kind {stage.kind}: expected options derived from those of a built-in stage with data, whose "
             f"encoding is known, got {type(stage).__name__}. Override the stage's `rows`, or derive its options."
         )
 

@@ -93,9 +93,14 @@ def divergence(name: DivergenceName, beta: float | None = None) -> Divergence:
     Args:
         name: which.
         beta: the teacher's share of the mixture; of jensen_shannon alone.
+
+    Raises:
+        ValueError: jensen_shannon without a beta.
     """
     if name == "jensen_shannon":
-        return JensenShannon(0.5 if beta is None else beta)
+        if beta is None:
+            raise ValueError("divergence: expected a beta for jensen_shannon, got None. Pass the teacher's share.")
+        return JensenShannon(beta)
     return ForwardKl() if name == "forward_kl" else ReverseKl()
 
 

@@ -114,7 +114,8 @@ def _stage_class(stage: str, config: RowStageConfig) -> type[LanguageStage]:
 
     kind = STAGES.get(config.kind)
     if not issubclass(kind, LanguageStage) or any(
-        getattr(kind, hook) is not getattr(LanguageStage, hook) for hook in ("step", "build_loss", "build_models")
+        getattr(kind, hook) is not getattr(LanguageStage, hook)
+        for hook in ("step", "build_loss", "build_models", "objective")
     ):
         raise UserError(
             f"--stage: expected one that trains as pretrain and sft do, got {stage!r} ({config.kind}), whose steps or "

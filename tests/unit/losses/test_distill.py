@@ -144,4 +144,6 @@ def test_a_batch_with_nothing_to_train_is_zero_not_nan():
 
 def test_divergences_by_name():
     assert isinstance(divergence("forward_kl"), ForwardKl) and isinstance(divergence("reverse_kl"), ReverseKl)
-    assert divergence("jensen_shannon").beta == 0.5 and divergence("jensen_shannon", 0.9).beta == 0.9
+    assert divergence("jensen_shannon", 0.9).beta == 0.9
+    with pytest.raises(ValueError, match="expected a beta for jensen_shannon"):
+        divergence("jensen_shannon")
