@@ -55,6 +55,12 @@ STAGES = (
         "llmstack.config.distill:DistillConfig",
     ),
     BuiltIn(
+        "distill_online",
+        "llmstack.stages.distill.online:DistillOnlineStage",
+        "a student on a teacher's distributions at its own answers",
+        "llmstack.config.distill:DistillOnlineConfig",
+    ),
+    BuiltIn(
         "reward",
         "llmstack.stages.reward:RewardStage",
         "Bradley-Terry reward model on preference pairs",
