@@ -259,20 +259,6 @@ class Tokenizer:
             digest.update(f"{name}\0{text}\0".encode())
         return digest.hexdigest()
 
-    def vocabulary_fingerprint(self) -> str:
-        """A sha256 over the ids and their texts alone: equal when two models mean the same by an id.
-
-        Returns:
-            64 hex digits.
-        """
-        vocabulary = self.vocabulary
-        return hashlib.sha256(dump_json(dict(sorted(vocabulary.items()))).encode()).hexdigest()
-
-    @property
-    def vocabulary(self) -> dict[str, int]:
-        """Id of each token's text, control tokens included."""
-        return self._backend.get_vocab(with_added_tokens=True)
-
     @classmethod
     def load(cls, folder: str | Path, *, template: str | None = None) -> Tokenizer:
         """Read a tokenizer folder.

@@ -44,7 +44,15 @@ class ForwardKl(Divergence):
     """
 
     def construct(self, teacher_logp_NV: Tensor, student_logp_NV: Tensor) -> Tensor:
-        """Measure; see the base."""
+        """Measure; see the base.
+
+        Args:
+            teacher_logp_NV: (N, V) float32, log p.
+            student_logp_NV: (N, V) float32, log q.
+
+        Returns:
+            (N,) float32, in nats.
+        """
         return self.sum(ops.exp(teacher_logp_NV) * (teacher_logp_NV - student_logp_NV), -1)
 
 
@@ -55,7 +63,15 @@ class ReverseKl(Divergence):
     """
 
     def construct(self, teacher_logp_NV: Tensor, student_logp_NV: Tensor) -> Tensor:
-        """Measure; see the base."""
+        """Measure; see the base.
+
+        Args:
+            teacher_logp_NV: (N, V) float32, log p.
+            student_logp_NV: (N, V) float32, log q.
+
+        Returns:
+            (N,) float32, in nats.
+        """
         return self.sum(ops.exp(student_logp_NV) * (student_logp_NV - teacher_logp_NV), -1)
 
 
@@ -75,7 +91,15 @@ class JensenShannon(Divergence):
         self.log_beta, self.log_rest = math.log(beta), math.log1p(-beta)
 
     def construct(self, teacher_logp_NV: Tensor, student_logp_NV: Tensor) -> Tensor:
-        """Measure; see the base."""
+        """Measure; see the base.
+
+        Args:
+            teacher_logp_NV: (N, V) float32, log p.
+            student_logp_NV: (N, V) float32, log q.
+
+        Returns:
+            (N,) float32, in nats.
+        """
         a_NV, b_NV = teacher_logp_NV + self.log_beta, student_logp_NV + self.log_rest
         high_NV = ops.maximum(a_NV, b_NV)
         mixed_NV = high_NV + ops.log(1.0 + ops.exp(ops.minimum(a_NV, b_NV) - high_NV))
