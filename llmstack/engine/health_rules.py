@@ -41,9 +41,10 @@ def entropy_collapse(seen: Readings) -> Finding:
 def length_growth(seen: Readings) -> Finding:
     """Answers are twice as long as at the beginning, and the score has not grown along with them."""
     first, now = seen.first(LENGTH), seen.mean(LENGTH, 4)
-    growth = now / (2.0 * max(first, 1.0))
+    # without a score nobody can say that they are no better
+    told = seen.knows(SCORE) and not _score_follows_length(seen) >= 0.8
     return Finding(
-        math.nan if _score_follows_length(seen) >= 0.8 else growth,
+        now / (2.0 * max(first, 1.0)) if told else math.nan,
         f"Answers grow longer without growing better ({now:.0f} tokens, {first:.0f} at the beginning): shorten "
         "response_len, or take length out of the reward with a length term.",
     )

@@ -91,7 +91,7 @@ class DistillOnlineStage(OnlineStage):
         return {
             "reverse_kl": token_kl(logp, teacher_logp, mask_BR),
             "answer_reverse_kl": float(sequence_kl(logp, teacher_logp, mask_BR).mean()),
-            "entropy": masked_mean(entropy, mask_BR),
+            "student_entropy": masked_mean(entropy, mask_BR),
             "response_tokens": float(mask_BR.sum(axis=1).mean()),
             "truncated_ratio": float((~rollout.finished_B).mean()),
             "sampler_mismatch": float(mismatch.max()),

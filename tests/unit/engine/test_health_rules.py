@@ -120,6 +120,10 @@ def test_a_high_kl_that_no_longer_grows_is_no_runaway_unless_it_is_absurd():
     assert found(healthy_policy() | {name: noisy(np.full(LINES, 3.0), 0.02)}) == ["kl_runaway"]
 
 
+def test_answers_without_a_score_may_grow():
+    assert found({"train/response_tokens": noisy(rising(14, 60), 0.5)}) == []
+
+
 def test_growing_answers_whose_lengths_stay_are_no_hacking():
     lengths = np.concatenate([np.full(20, 14.0), np.full(20, 16.0)])
     assert found(healthy_policy() | {"train/response_tokens": noisy(lengths, 0.2)}) == []
