@@ -49,6 +49,18 @@ STAGES = (
         f"{_STAGE_CONFIGS}:SftConfig",
     ),
     BuiltIn(
+        "distill",
+        "llmstack.stages.distill.stage:DistillStage",
+        "a student on the data's tokens and a teacher's distributions",
+        "llmstack.config.distill:DistillConfig",
+    ),
+    BuiltIn(
+        "distill_online",
+        "llmstack.stages.distill.online:DistillOnlineStage",
+        "a student on a teacher's distributions at its own answers",
+        "llmstack.config.distill:DistillOnlineConfig",
+    ),
+    BuiltIn(
         "reward",
         "llmstack.stages.reward:RewardStage",
         "Bradley-Terry reward model on preference pairs",

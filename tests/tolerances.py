@@ -53,3 +53,6 @@ SAME_OPTIMIZER_ATOL = 1e-6
 
 BLEND_ATOL = 2e-6
 """Of a row: what sums of shares may be off by, and what is left of a part when it counts as used up."""
+
+LIMIT_RTOL = 0.02
+"""A value near a limit against the limit itself, where the next term of the series is about a hundredth of it."""

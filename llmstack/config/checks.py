@@ -147,26 +147,35 @@ def _from_here() -> str:
 
 def _check_vocabulary(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The embedding has a row for each token."""
-    rows, tokens = _int(tree, "model", "vocab_size"), _int(tree, "tokenizer", "vocab_size")
-    if rows is not None and tokens is not None and 0 < rows < tokens:
-        yield (
-            "model.vocab_size",
-            f"expected at least tokenizer.vocab_size ({tokens}), got {rows}. "
-            "Raise it, or write null to take the tokenizer's.",
-        )
+    shared, tokens = _int(tree, "model", "vocab_size"), _int(tree, "tokenizer", "vocab_size")
+    found = {"model": shared}
+    for name in _stages(tree):
+        own = _int(tree, "stages", name, "model", "vocab_size")
+        if own != shared:  # what a stage takes over is told once
+            found[f"stages.{name}.model"] = own
+    for path, rows in found.items():
+        if rows is not None and tokens is not None and 0 < rows < tokens:
+            yield (
+                f"{path}.vocab_size",
+                f"expected at least tokenizer.vocab_size ({tokens}), got {rows}. "
+                "Raise it, or write null to take the tokenizer's.",
+            )
 
 
 def _check_lengths(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """No row is longer than the model's context; a model that a stage takes from a folder has that folder's."""
-    context = _int(tree, "model", "max_position_embeddings")
-    stages = tree.get("stages")
-    if context is None or not isinstance(stages, Mapping):
-        return
-    limit = f"at most model.max_position_embeddings ({context})"
-    fix = "Shorten it, or raise model.max_position_embeddings."
+    stages = _stages(tree)
     for name, stage in stages.items():
-        if _starts_from_folder(stages, name):
+        root = _first_of(stages, name)
+        if root is None:
             continue
+        own = isinstance(stages[root], Mapping) and isinstance(stages[root].get("model"), Mapping)
+        path = ("stages", root, "model") if own else ("model",)
+        context = _int(tree, *path, "max_position_embeddings")
+        if context is None:
+            continue
+        key = ".".join((*path, "max_position_embeddings"))
+        limit, fix = f"at most {key} ({context})", f"Shorten it, or raise {key}."
         seq_len, response = _int(stage, "seq_len"), _int(stage, "response_len")
         buckets = stage.get("prompt_buckets") if isinstance(stage, Mapping) else None
         if seq_len is not None and seq_len > context:
@@ -177,12 +186,21 @@ def _check_lengths(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield f"stages.{name}.response_len", f"expected {what}, got {buckets[-1]} + {response}. {fix}"
 
 
-def _starts_from_folder(stages: Mapping[str, Any], name: Any) -> bool:
+def _stages(tree: Mapping[str, Any]) -> Mapping[Any, Any]:
+    stages = tree.get("stages")
+    return stages if isinstance(stages, Mapping) else {}
+
+
+def _first_of(stages: Mapping[Any, Any], name: Any) -> Any:
+    """The stage with whose random weights a stage's model began; None when that was a folder."""
     for _ in stages:  # a stage that names a later one must not send this round in circles
         if name not in stages:
-            break
-        name = stages[name].get("init_from") if isinstance(stages[name], Mapping) else None
-    return name is not None and name not in stages
+            return None
+        source = stages[name].get("init_from") if isinstance(stages[name], Mapping) else None
+        if source is None:
+            return name
+        name = source
+    return name if name in stages else None
 
 
 def _check_provider(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -56,6 +56,7 @@ def load_recipe(recipe: str, overrides: Sequence[str] = ()) -> LoadedRecipe:
     tree, origins = composed.tree, composed.origins
     problems = [*composed.problems, *plugin_problems(tree, path, origins)]
     _inherit_optim(tree, origins)
+    _inherit_sizes(tree, origins)
     _inherit_model(tree, origins)
     config, found = _decode(tree, origins)
     failed = {problem.path for problem in problems}
@@ -102,6 +103,16 @@ def _inherit_optim(tree: Mapping[str, Any], origins: Origins) -> None:
             _fill(stage["optim"], shared, f"stages.{name}.optim", "optim", origins)
 
 
+def _inherit_sizes(tree: Mapping[str, Any], origins: Origins) -> None:
+    """Puts the keys of a stage's own ``model``, if it has one, on top of the recipe's."""
+    shared, stages = tree.get("model"), tree.get("stages")
+    if not isinstance(shared, dict) or "from" in shared or not isinstance(stages, dict):
+        return
+    for name, stage in stages.items():
+        if isinstance(stage, dict) and isinstance(stage.get("model"), dict):
+            _fill(stage["model"], shared, f"stages.{name}.model", "model", origins)
+
+
 def _inherit_model(tree: dict[str, Any], origins: Origins) -> None:
     """Lets stages without ``init_from``, and a recipe without ``tokenizer``, take those of ``model.from``."""
     model, stages = tree.get("model"), tree.get("stages")
@@ -114,7 +125,7 @@ def _inherit_model(tree: dict[str, Any], origins: Origins) -> None:
         for key in ("kind", "path"):
             origins.inherit(f"tokenizer.{key}", "model.from")
     for name, stage in stages.items() if isinstance(stages, dict) else ():
-        if isinstance(stage, dict) and stage.get("init_from") is None:
+        if isinstance(stage, dict) and stage.get("init_from") is None and stage.get("model") is None:
             stage["init_from"] = folder
             origins.inherit(f"stages.{name}.init_from", "model.from")
 
@@ -137,18 +148,18 @@ def _decode(tree: dict[str, Any], origins: Origins) -> tuple[RecipeConfig | None
 
 
 def _without_inherited(problems: list[Problem], origins: Origins) -> list[Problem]:
-    """What is wrong shows once: not again in each stage that inherits ``optim``, nor where an interpolation leads."""
+    """What is wrong shows once: not again in stages that inherit it, nor where an interpolation leads."""
     paths = {problem.path for problem in problems}
 
-    def repeats(problem: Problem) -> bool:
+    def repeats(problem: Problem, group: str) -> bool:
         target = origins.left_open(problem.path)
         if target is not None and target != problem.path and target in paths:
             return True
-        head, _, rest = problem.path.partition(".optim")
+        head, _, rest = problem.path.partition(f".{group}")
         inside = head.startswith("stages.") and head.count(".") == 1 and problem.path != head
-        return inside and f"optim{rest}" in paths and not origins.sets(problem.path)
+        return inside and f"{group}{rest}" in paths and not origins.sets(problem.path)
 
-    return [problem for problem in problems if not repeats(problem)]
+    return [problem for problem in problems if not any(repeats(problem, group) for group in ("optim", "model"))]
 
 
 def _once(problems: list[Problem], path: str) -> list[Problem]:

@@ -49,8 +49,8 @@ class KlConfig(Strict):
         return self
 
 
-class OnlineConfig(StageConfig):
-    """A stage whose steps are iterations: answers to a batch of prompts, their scores, several updates.
+class RolloutConfig(StageConfig):
+    """A stage whose steps are iterations: answers to a batch of prompts, several updates on them.
 
     ``batch_rows`` is the answers of one iteration.
     """
@@ -70,10 +70,6 @@ class OnlineConfig(StageConfig):
         """Prompts of one iteration."""
         return self.batch_rows // self.samples_per_prompt
 
-    reward: AnyReward
-    """What scores an answer."""
-    reference: LanguageModelRef
-    """The stage or folder the KL is measured against."""
     yardsticks: dict[str, AnyReward] = Field(default_factory=dict)
     """Rewards reported at evaluation as ``eval/<name>`` and never trained on."""
     prompt_buckets: tuple[PromptLen, ...] = Field(min_length=1)
@@ -90,18 +86,6 @@ class OnlineConfig(StageConfig):
     """Passes over one iteration's rollouts."""
     minibatches: int = Field(gt=0)
     """Optimizer steps of one pass; divides ``batch_rows``."""
-    clip_low: float = Field(default=0.2, gt=0, lt=1)
-    """The ratio is clipped at 1 - clip_low."""
-    clip_high: float = Field(default=0.2, gt=0)
-    """The ratio is clipped at 1 + clip_high."""
-    dual_clip: float | None = Field(default=None, gt=1)
-    """Bound c of the dual clip for negative advantages; null is off."""
-    entropy_coef: float = Field(default=0.0, ge=0)
-    """Weight of the entropy bonus."""
-    max_ratio_kl: float | None = Field(default=None, gt=0)
-    """Leave an iteration's remaining minibatches when KL(old || new) per token passes this."""
-    kl: KlConfig
-    """KL to the reference."""
 
     @model_validator(mode="after")
     def _check_rollouts(self) -> Self:
@@ -127,6 +111,27 @@ class OnlineConfig(StageConfig):
             problems["yardsticks"] = f"expected names of your own, got {taken}, measured anyway. Choose others."
         reject(self, problems)
         return self
+
+
+class OnlineConfig(RolloutConfig):
+    """A stage that learns from the scores of its answers, held near a reference."""
+
+    reward: AnyReward
+    """What scores an answer."""
+    reference: LanguageModelRef
+    """The stage or folder the KL is measured against."""
+    clip_low: float = Field(default=0.2, gt=0, lt=1)
+    """The ratio is clipped at 1 - clip_low."""
+    clip_high: float = Field(default=0.2, gt=0)
+    """The ratio is clipped at 1 + clip_high."""
+    dual_clip: float | None = Field(default=None, gt=1)
+    """Bound c of the dual clip for negative advantages; null is off."""
+    entropy_coef: float = Field(default=0.0, ge=0)
+    """Weight of the entropy bonus."""
+    max_ratio_kl: float | None = Field(default=None, gt=0)
+    """Leave an iteration's remaining minibatches when KL(old || new) per token passes this."""
+    kl: KlConfig
+    """KL to the reference."""
 
 
 def _unfit_lora(lora: LoraConfig) -> list[str]:

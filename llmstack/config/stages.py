@@ -12,6 +12,7 @@ from llmstack.config.blend import BlendConfig
 from llmstack.config.data import AnyCorpus, AnySource
 from llmstack.config.lora import LoraConfig
 from llmstack.config.markers import LanguageModelRef, Produces
+from llmstack.config.model import ModelConfig
 from llmstack.config.named import NameIn
 from llmstack.config.optim import OptimConfig
 from llmstack.config.quantity import Budget, Interval
@@ -69,6 +70,9 @@ class StageConfig(Strict):
     """Name in the stage registry."""
     init_from: LanguageModelRef | None = None
     """An earlier stage's name or a model folder; null starts from random weights."""
+    model: ModelConfig | None = None
+    """Sizes of its own for a model that starts from random weights: the recipe's ``model`` with these keys on top.
+    null: the recipe's."""
     data: AnyCorpus
     """Training data."""
     eval_data: AnySource
@@ -103,6 +107,13 @@ class StageConfig(Strict):
         if self.budget.unit == "epochs" and isinstance(self.data, BlendConfig):
             why = "the parts of a blend end their epochs at different times"
             reject(self, {"budget": f"expected tokens or steps, got {self.budget}: {why}. Write how many tokens."})
+        return self
+
+    @model_validator(mode="after")
+    def _check_model(self) -> Self:
+        if self.model is not None and self.init_from is not None:
+            text = f"expected nothing beside `init_from: {self.init_from}`, whose model has its sizes, got options."
+            reject(self, {"model": f"{text} Remove one of the two."})
         return self
 
     @model_validator(mode="after")

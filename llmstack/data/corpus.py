@@ -13,7 +13,8 @@ import tokenizers  # type: ignore[import-untyped]
 
 from llmstack.config.blend import BlendConfig
 from llmstack.config.data import SourceConfig
-from llmstack.config.online import OnlineConfig
+from llmstack.config.distill import DistillConfig
+from llmstack.config.online import RolloutConfig
 from llmstack.config.preference import PreferenceConfig
 from llmstack.config.stages import BucketRowsConfig, PretrainConfig, RewardConfig, SftConfig, StageConfig
 from llmstack.data.answer_rows import LabelledRows, PreferenceRows
@@ -82,14 +83,16 @@ class Corpus:
         match stage:
             case PretrainConfig():
                 return self.text(source, stage.seq_len, packing=stage.packing)
-            case SftConfig():
+            case DistillConfig(data_kind="text"):
+                return self.text(source, stage.seq_len, packing=stage.packing)
+            case SftConfig() | DistillConfig():
                 ratio = stage.max_untrained_ratio
                 return self.chat(source, stage.seq_len, max_untrained_ratio=ratio, packing=stage.packing)
             case PreferenceConfig() if not stage.loss.paired:
                 return self.labelled(stage, source)
             case RewardConfig() | PreferenceConfig():
                 return self.pairs(stage, source)
-            case OnlineConfig():
+            case RolloutConfig():
                 at_most = stage.eval_prompts if evaluation else None
                 return self.prompts(source, stage.prompt_buckets, at_most=at_most)
         raise UserError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
@@ -11,6 +11,7 @@ from typing import TypeVar
 from typing_extensions import Self
 
 from llmstack.config.stages import StageConfig
+from llmstack.engine.advice_log import AdviceLog
 from llmstack.engine.checkpoint import load_newest, retain, save_checkpoint
 from llmstack.engine.metrics import JsonLines, MetricsLog
 from llmstack.engine.progress import Progress
@@ -80,14 +81,15 @@ def fit(stage: Trainable, folder: StageFolder, intervals: Intervals, *, since: C
     record, after = _restore(stage, folder)
     with (
         MetricsLog(folder.metrics, folder.tensorboard, after=after) as log,
+        AdviceLog(folder.advice, folder.metrics, stage=folder.name, after=after) as advice,
         Progress(folder.name, stage.total_steps, record.step) as progress,
         JsonLines(folder.samples, after=after) as samples,
         JsonLines(folder.rows, after=after) if intervals.rows else nullcontext() as rows,
         StopRequest() as stop,
     ):
-        run = _Run(stage, folder, record, clock, log=log, samples=samples, rows=rows)
+        run = _Run(stage, folder, record, clock, _Logs(log, advice, samples, rows))
         if after < 0:
-            log.write(0, 0, run.evaluate())
+            run.write(run.evaluate())
         while record.step < stage.total_steps and stop.signum is None:
             try:
                 report, seconds = clock.timed(lambda: stage.step(record.step + 1))
@@ -140,22 +142,26 @@ class Clock:
         self._read_at, self._compiles_read = now, compiles
 
 
+@dataclass(frozen=True)
+class _Logs:
+    """What is written line by line."""
+
+    metrics: MetricsLog
+    advice: AdviceLog
+    samples: JsonLines
+    rows: JsonLines | None
+
+    def sync(self) -> None:
+        for log in (self.metrics, self.advice, self.samples, self.rows):
+            if log is not None:
+                log.sync()
+
+
 class _Run:
     """What the loop does besides stepping."""
 
-    def __init__(
-        self,
-        stage: Trainable,
-        folder: StageFolder,
-        record: Record,
-        clock: Clock,
-        *,
-        log: MetricsLog,
-        samples: JsonLines,
-        rows: JsonLines | None,
-    ) -> None:
-        self.stage, self.folder, self.record, self.clock = stage, folder, record, clock
-        self.log, self.samples, self.rows = log, samples, rows
+    def __init__(self, stage: Trainable, folder: StageFolder, record: Record, clock: Clock, logs: _Logs) -> None:
+        self.stage, self.folder, self.record, self.clock, self.logs = stage, folder, record, clock, logs
 
     def due(self, every: int) -> bool:
         return self.record.step % every == 0 or self.record.step == self.stage.total_steps
@@ -167,16 +173,20 @@ class _Run:
         if self.due(intervals.evaluate):
             line.update(self.evaluate())
         if line:
-            self.log.write(self.record.step, self.record.tokens, line)
+            self.write(line)
+
+    def write(self, line: Mapping[str, float | None]) -> None:
+        self.logs.metrics.write(self.record.step, self.record.tokens, line)
+        self.logs.advice.read(self.record.step, line)
 
     def note_rows(self, report: StepReport) -> None:
-        if self.rows is not None and report.rows:
-            self.rows.append({"step": self.record.step, "rows": dict(report.rows)})
+        if self.logs.rows is not None and report.rows:
+            self.logs.rows.append({"step": self.record.step, "rows": dict(report.rows)})
 
     def evaluate(self) -> dict[str, float | None]:
         values = self.record.add_evaluation(self.stage.evaluate())
         for sample in self.stage.samples():
-            self.samples.append({"step": self.record.step, **sample})
+            self.logs.samples.append({"step": self.record.step, **sample})
         return values
 
     def save_before_step(self, keep: int) -> None:
@@ -185,11 +195,8 @@ class _Run:
             self.save(keep)
 
     def save(self, keep: int) -> None:
-        # the log reaches the disk before the checkpoint that stands for it
-        self.log.sync()
-        self.samples.sync()
-        if self.rows is not None:
-            self.rows.sync()
+        # the logs reach the disk before the checkpoint that stands for them
+        self.logs.sync()
         self.clock.read_into(self.record)
         state = self.stage.state()
         trainer = {"loop": self.record.to_json(), "stage": state.trainer}

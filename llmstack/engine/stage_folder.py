@@ -49,6 +49,11 @@ class StageFolder:
         return self.path / "metrics.jsonl"
 
     @property
+    def advice(self) -> Path:
+        """``advice.jsonl``, what the metrics say of the stage's health."""
+        return self.path / "advice.jsonl"
+
+    @property
     def tensorboard(self) -> Path:
         """``tb/``, the event files."""
         return self.path / "tb"

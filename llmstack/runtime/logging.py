@@ -6,7 +6,7 @@ import logging
 import sys
 from pathlib import Path
 
-from tqdm import tqdm
+from tqdm import tqdm  # type: ignore[import-untyped]
 
 from llmstack.errors import RunFolderError
 

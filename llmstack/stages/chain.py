@@ -121,7 +121,7 @@ class Chain:
         context = StageContext(
             name=name,
             seed=self._config.seed,
-            model=self._model,
+            model=self._model_of(name),
             tokenizer=self._tokenizer,
             inputs={
                 source: self._folder_of(source) for source in model_refs(type(config), self._resolved["stages"][name])
@@ -130,6 +130,9 @@ class Chain:
         stage = STAGES.get(config.kind)(config, context)
         stage.build()
         folder.finish(fit(stage, folder, Intervals.of(config), since=clock))
+
+    def _model_of(self, name: str) -> ModelConfig:
+        return stage_model(name, self._config.stages[name], self._model, self._tokenizer)
 
     def _folder_of(self, source: str) -> Path:
         return self._run.path / source / "final" if source in self._config.stages else Path(source)
@@ -143,7 +146,7 @@ class Chain:
             inputs["lora.adapter"] = hash_files(Path(config.lora.adapter))
         for key, source in _sources(config):
             inputs[key] = SOURCES.get(source.source)(source, seed=self._config.seed).fingerprint()
-        own = {"seed": self._config.seed, "model": self._model.model_dump(mode="json")}
+        own = {"seed": self._config.seed, "model": self._model_of(name).model_dump(mode="json")}
         if config.step_rows is not None:  # the same steps, cut into other micro-batches, are the same run
             resolved = {key: value for key, value in resolved.items() if key not in ("batch_rows", "accumulate")}
             own["step_rows"] = config.step_rows
@@ -152,12 +155,28 @@ class Chain:
         return StageIdentity({**resolved, **own}, inputs, code_version(*parts))
 
 
-def sized_model(config: ModelConfig, tokenizer: Tokenizer) -> ModelConfig:
-    """The recipe's model with its vocabulary filled in.
+def stage_model(name: str, config: StageConfig, shared: ModelConfig, tokenizer: Tokenizer) -> ModelConfig:
+    """The sizes of a stage's model when it starts from random weights.
 
     Args:
-        config: the recipe's ``model``.
+        name: the stage.
+        config: its options.
+        shared: the recipe's model, sized.
+        tokenizer: gives the vocabulary when the stage leaves it open.
+
+    Raises:
+        UserError: the stage's own vocabulary is smaller than the tokenizer's.
+    """
+    return shared if config.model is None else sized_model(config.model, tokenizer, path=f"stages.{name}.model")
+
+
+def sized_model(config: ModelConfig, tokenizer: Tokenizer, *, path: str = "model") -> ModelConfig:
+    """A model with its vocabulary filled in.
+
+    Args:
+        config: the recipe's ``model``, or a stage's.
         tokenizer: gives the vocabulary when the recipe leaves it open.
+        path: where the sizes stand in the recipe.
 
     Raises:
         UserError: the vocabulary is smaller than the tokenizer's.
@@ -166,7 +185,7 @@ def sized_model(config: ModelConfig, tokenizer: Tokenizer) -> ModelConfig:
         return config.model_copy(update={"vocab_size": tokenizer.vocab_size})
     if config.vocab_size < tokenizer.vocab_size:
         raise UserError(
-            f"model.vocab_size: expected at least {tokenizer.vocab_size} (the tokenizer's), got {config.vocab_size}. "
+            f"{path}.vocab_size: expected at least {tokenizer.vocab_size} (the tokenizer's), got {config.vocab_size}. "
             "Write null to take the tokenizer's."
         )
     return config

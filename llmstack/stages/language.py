@@ -7,7 +7,7 @@ from abc import abstractmethod
 from typing import Any, cast
 
 import numpy as np
-from mindspore import Tensor
+from mindspore import Tensor, nn
 
 from llmstack.config.data import SourceConfig
 from llmstack.config.stages import RowStageConfig
@@ -17,6 +17,7 @@ from llmstack.data.row_tables import Batch
 from llmstack.data.stage_data import evaluation_parts_of
 from llmstack.engine.protocol import StepReport
 from llmstack.generation.pool import GeneratorPool
+from llmstack.optim.updater import UpdateReport
 from llmstack.runtime.logging import get_logger
 from llmstack.stages.learner import Learner
 from llmstack.stages.objectives import LanguageObjective
@@ -81,7 +82,7 @@ class LanguageStage(SingleModelStage):
     def build_loss(self) -> None:
         """Next-token loss, its optimizer and the Cells that evaluate."""
         self.learner = Learner(
-            LanguageObjective(self.model, z_loss=self.config.z_loss),
+            self.objective(),
             self.model,
             self.config.optim,
             accumulate=self.config.accumulate,
@@ -91,6 +92,18 @@ class LanguageStage(SingleModelStage):
         self._samples: list[dict[str, Any]] = []
         self._prompts = self._that_fit(self.sample_prompts(self.config.samples.prompts))
         self.sampler = GeneratorPool(self.model, eos_ids=self.context.tokenizer.eos_ids)
+
+    def objective(self) -> nn.Cell:
+        """What is descended, with the inputs of :class:`LanguageObjective`; override it for a loss of your own."""
+        return LanguageObjective(self.model, z_loss=self.config.z_loss)
+
+    def measured(self, report: UpdateReport) -> dict[str, float]:
+        """Metrics of a step besides the loss; override it together with ``objective``.
+
+        Args:
+            report: what the step did; ``metrics`` are the objective's, in its order.
+        """
+        return {}
 
     @abstractmethod
     def rows(self, source: SourceConfig) -> PackedRows:
@@ -134,6 +147,7 @@ class LanguageStage(SingleModelStage):
             "train/loss": report.loss,
             "train/grad_norm": report.grad_norm,
             "train/trained_tokens": count,
+            **self.measured(report),
             **drawn.metrics,
         }
         gauges = {"train/lr": self.learner.lr, **drawn.gauges}
@@ -141,7 +155,7 @@ class LanguageStage(SingleModelStage):
 
     def evaluate(self) -> dict[str, float]:
         """Mean loss and perplexity of the evaluation rows, of each part too; samples are drawn along the way."""
-        sums = {name: self._summed_loss(batches) for name, batches in self.eval_batches.items()}
+        sums = {name: self.summed_loss(batches, self.scorer) for name, batches in self.eval_batches.items()}
         self._draw_samples()
         total, count = (sum(values) for values in zip(*sums.values(), strict=True))
         metrics = _loss_metrics("eval", total, count)
@@ -150,14 +164,22 @@ class LanguageStage(SingleModelStage):
                 metrics |= _loss_metrics(f"eval/{name}", own, own_count)
         return metrics
 
-    def _summed_loss(self, batches: EvalBatches) -> tuple[float, float]:
-        """Sum of the loss over trained tokens, and their number."""
+    def summed_loss(self, batches: EvalBatches, scorer: TargetLogProbs) -> tuple[float, float]:
+        """Loss of a model on evaluation rows.
+
+        Args:
+            batches: the rows.
+            scorer: the model's log-probabilities.
+
+        Returns:
+            Its sum over trained tokens in nats, and their number.
+        """
         total, count = 0.0, 0.0
         one = Tensor(1.0)
         for batch in batches:
             inputs = self.eval_inputs(self.weigh(batch))
             mask = inputs.pop("mask")
-            logp, _ = self.scorer(*(Tensor(array) for array in inputs.values()), one)
+            logp, _ = scorer(*(Tensor(array) for array in inputs.values()), one)
             total -= float((logp.asnumpy().astype(np.float64) * mask).sum())
             count += float(mask.sum())
         return total, count

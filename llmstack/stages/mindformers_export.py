@@ -15,7 +15,7 @@ from llmstack.errors import UserError
 from llmstack.optim.schedules import learning_rate
 from llmstack.registry import MODELS, STAGES
 from llmstack.runtime import device
-from llmstack.stages.chain import model_config, model_refs, sized_model
+from llmstack.stages.chain import model_config, model_refs, sized_model, stage_model
 
 if TYPE_CHECKING:
     from llmstack.stages.language import LanguageStage
@@ -52,7 +52,8 @@ def write_mindformers_run(loaded: LoadedRecipe, stage: str, out: str | Path) -> 
     kind = _stage_class(stage, config)
     tokenizer = build_tokenizer(recipe.tokenizer, seed=recipe.seed, cache_dir=Path(recipe.run_dir) / "tokenizer")
     # the trainer makes its own network: whose network the stage would have used makes no difference
-    model = sized_model(model_config(recipe), tokenizer).model_copy(update={"provider": "native"})
+    shared = sized_model(model_config(recipe), tokenizer)
+    model = stage_model(stage, config, shared, tokenizer).model_copy(update={"provider": "native"})
     built = kind(config, StageContext(name=stage, seed=recipe.seed, model=model, tokenizer=tokenizer, inputs=inputs))
     built.build_models()
     built.build_loader()
@@ -113,7 +114,8 @@ def _stage_class(stage: str, config: RowStageConfig) -> type[LanguageStage]:
 
     kind = STAGES.get(config.kind)
     if not issubclass(kind, LanguageStage) or any(
-        getattr(kind, hook) is not getattr(LanguageStage, hook) for hook in ("step", "build_loss", "build_models")
+        getattr(kind, hook) is not getattr(LanguageStage, hook)
+        for hook in ("step", "build_loss", "build_models", "objective")
     ):
         raise UserError(
             f"--stage: expected one that trains as pretrain and sft do, got {stage!r} ({config.kind}), whose steps or "

@@ -91,11 +91,13 @@ class _Preflight:
 
     def _root(self, source: str | None) -> tuple[str | None, ModelConfig | None]:
         """The folder that the sizes of a stage's model come from, None for ``model``; the sizes when they are known."""
+        own = None
         while source in self._config.stages:
-            source = self._config.stages[source].init_from
+            stage = self._config.stages[source]
+            source, own = stage.init_from, stage.model
         if source is not None:
             return source, self._folders.get(source)
-        model = self._config.model
+        model = own or self._config.model
         return None, model if isinstance(model, ModelConfig) else self._folders.get(model.from_)
 
     def _check_lengths(self, name: str, stage: StageConfig, refs: list[str]) -> None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, cast
 
 from llmstack.config.data import SourceConfig
 from llmstack.config.stages import SftConfig
+from llmstack.data.corpus import Corpus
 from llmstack.data.packed_rows import PackedRows
 from llmstack.data.records import Message, MessagesRecord
 from llmstack.stages.language import LanguageStage
@@ -32,11 +33,20 @@ class SftStage(LanguageStage):
         Args:
             count: how many.
         """
-        records = islice(self.context.corpus.records(self.config.eval_data), count)
-        return [
-            self.context.tokenizer.encode_prompt(_question(record), where=record.where, tools=record.tools)
-            for record in records
-        ]
+        return conversation_openings(self.context.corpus, self.config.eval_data, count)
+
+
+def conversation_openings(corpus: Corpus, source: SourceConfig, count: int) -> list[list[int]]:
+    """Conversations up to the opening of their first answer.
+
+    Args:
+        corpus: reads and encodes.
+        source: a data option whose records are prompts with responses, or messages.
+        count: how many.
+    """
+    encode = corpus.tokenizer.encode_prompt
+    records = islice(corpus.records(source), count)
+    return [encode(_question(record), where=record.where, tools=record.tools) for record in records]
 
 
 def _question(record: Any) -> tuple[Message, ...]:

@@ -14,6 +14,7 @@ from tests.reference import (
     blend,
     cross_entropy,
     decoder,
+    distill,
     gae,
     kappa,
     logprob,
@@ -28,7 +29,7 @@ from tests.reference import (
     schedules,
 )
 from tests.reference.differences import numerical_gradient
-from tests.tolerances import F64_ATOL, FINITE_DIFFERENCE_ATOL
+from tests.tolerances import F64_ATOL, FINITE_DIFFERENCE_ATOL, LIMIT_RTOL
 
 CLIPS = [{"clip_low": 0.2, "clip_high": 0.3}, {"clip_low": 0.1, "clip_high": 0.1, "dual_clip": 1.5}]
 
@@ -198,6 +199,33 @@ def test_dpo_gradient_matches_differences(rng):
         numerical_gradient(lambda x: preference.sigmoid(c, x, c0, r0, beta=0.4).sum(), r),
         FINITE_DIFFERENCE_ATOL,
     )
+
+
+def test_divergences_by_hand():
+    # p = (1/2, 1/4, 1/4), q uniform
+    p, q = np.array([0.5, 0.25, 0.25]), np.full(3, 1 / 3)
+    close(distill.forward_kl(p, q), math.log(3) - 1.5 * math.log(2))
+    close(distill.reverse_kl(p, q), math.log(32 / 27) / 3)
+    close(distill.jensen_shannon(p, q), math.log(36 / 35) / 4 + math.log(256 / 245) / 6)
+    close(distill.forward_kl(*distill.buckets(p, q, 1)), math.log(9 / 8) / 2)
+    close(distill.forward_kl(*distill.buckets(p, q, 3)), distill.forward_kl(p, q))
+    close(distill.softmax([0.0, 2 * math.log(3)], 2.0), [0.25, 0.75])
+
+
+def test_the_generalised_divergence_tends_to_both_kls(rng):
+    # Agarwal et al. 2024, section 2: JSD / beta -> KL(p || q), JSD / (1 - beta) -> KL(q || p)
+    p, q = distill.softmax(rng.normal(size=5)), distill.softmax(rng.normal(size=5))
+    close(distill.jensen_shannon(p, q, 1e-3) / 1e-3, distill.forward_kl(p, q), LIMIT_RTOL)
+    close(distill.jensen_shannon(p, q, 1 - 1e-3) / 1e-3, distill.reverse_kl(p, q), LIMIT_RTOL)
+
+
+def test_distillation_gradient_matches_differences(rng):
+    teacher, student, mask = rng.normal(size=(3, 5)), rng.normal(size=(3, 5)), np.array([1, 0, 1])
+    ours = distill.forward_kl_gradient(teacher, student, mask, 3.0)
+    close(ours,
+          numerical_gradient(
+              lambda x: distill.distillation(teacher, x, mask, distill.forward_kl, 3.0)[0], student),
+          FINITE_DIFFERENCE_ATOL)  # fmt: skip
 
 
 def test_policy_terms_by_hand():

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from llmstack import catalog, registry
 
 TABLES = {
-    "STAGES": {"pretrain", "sft", "reward", "preference", "ppo", "grpo"},
+    "STAGES": {"pretrain", "sft", "distill", "distill_online", "reward", "preference", "ppo", "grpo"},
     "MODELS": {"llama", "mistral", "qwen2", "qwen3"},
     "PROVIDERS": {"native", "mindformers"},
     "REWARDS": {

@@ -20,7 +20,7 @@ from llmstack.models.causal_lm import CausalLM
 from llmstack.models.checkpoint_io import build_causal
 from llmstack.models.weights import export_arrays, import_arrays, share_parameters
 from llmstack.rl.kl import sequence_kl
-from llmstack.rl.kl_control import kl_controller
+from llmstack.rl.kl_control import AdaptiveKl, FixedKl, kl_controller
 from llmstack.stages.base import Stage
 from llmstack.stages.learner import Learner
 from llmstack.stages.online.judge import judge
@@ -70,9 +70,13 @@ class OnlineStage(Stage):
     def build_loss(self) -> None:
         """The sampler, the Cells that score and the KL controller."""
         self.policy_logp, self.reference_logp = TargetLogProbs(self.policy), TargetLogProbs(self.reference)
-        self.kl = kl_controller(self.config.kl)
+        self.kl = self.kl_control()
         self.sampler = GeneratorPool(self.policy, eos_ids=self.context.tokenizer.eos_ids)
         self._samples: list[dict[str, Any]] = []
+
+    def kl_control(self) -> FixedKl | AdaptiveKl:
+        """Who sets the weight of the KL in the reward."""
+        return kl_controller(self.config.kl)
 
     @property
     @abstractmethod

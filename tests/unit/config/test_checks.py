@@ -32,6 +32,8 @@ CLASHES = [
         "a stage that makes a language model",
     ),
     ("model.vocab_size=2000", "model.vocab_size", "expected at least tokenizer.vocab_size (2048), got 2000"),
+    ("stages.base.model={vocab_size: 2000}", "stages.base.model.vocab_size", "vocab_size (2048), got 2000"),
+    ("stages.sft.model={num_hidden_layers: 1}", "stages.sft.model", "beside `init_from: base`, whose model has its"),
     ("stages.rm.seq_len=257", "stages.rm.seq_len", "at most model.max_position_embeddings (256), got 257"),
     ("stages.policy.response_len=201", "stages.policy.response_len", "(256), got 56 + 201"),
     ("stages.policy.minibatches=3", "stages.policy.minibatches", "a divisor of batch_rows (64), got 3"),
@@ -68,6 +70,13 @@ def test_adaptive_kl_needs_target_and_horizon(problems_in):
         "stages.policy.kl.target",
         "stages.policy.kl.horizon",
     }
+
+
+def test_rows_are_as_long_as_the_context_of_the_stage_a_model_began_in(problems_in):
+    small = "stages.base.model={max_position_embeddings: 100}"
+    found = problems_in("quickstart", small, "stages.base.seq_len=100")
+    assert set(found) == {"stages.sft.seq_len"}
+    assert "at most stages.base.model.max_position_embeddings (100), got 128" in found["stages.sft.seq_len"].message
 
 
 def test_a_folder_tokenizer_needs_a_path_and_nothing_to_train_on(problems_in):

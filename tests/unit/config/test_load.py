@@ -51,6 +51,23 @@ def test_a_stage_inherits_the_recipe_optimizer_key_by_key(write):
     assert loaded.origins["stages.sft.optim.schedule.name"] == "inherited from optim.schedule.name"
 
 
+def test_a_stage_with_a_model_of_its_own_inherits_the_rest_of_the_recipes(write):
+    recipe = write(SHORT.replace("    budget: 2M tokens", "    budget: 2M tokens\n    model: {num_hidden_layers: 1}"))
+    loaded = load_recipe(recipe, ["model.hidden_size=128"])
+    own, shared = loaded.config.stages["base"].model, loaded.config.model
+    assert own == shared.model_copy(update={"num_hidden_layers": 1}) and own.hidden_size == 128
+    assert loaded.config.stages["sft"].model is None
+    assert loaded.origins["stages.base.model.hidden_size"] == "inherited from model.hidden_size"
+
+
+def test_a_mistake_in_the_shared_model_is_reported_once(write, problems_in):
+    recipe = write(SHORT.replace("    budget: 2M tokens", "    budget: 2M tokens\n    model: {num_hidden_layers: 1}"))
+    assert set(problems_in(recipe, "model.rope_theta=-1", "stages.base.model.head_dim=3")) == {
+        "model.rope_theta",
+        "stages.base.model.head_dim",
+    }
+
+
 def test_each_leaf_of_the_resolved_recipe_has_an_origin(write):
     loaded = load_recipe(write(), ["optim.betas=[0.8,0.9]"])
     assert loaded.origins["seed"] == f"mine.yaml:{line_of(SHORT, 'seed:')}"

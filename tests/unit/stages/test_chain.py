@@ -12,7 +12,7 @@ from llmstack.config.ppo import PpoConfig
 from llmstack.errors import UserError
 from llmstack.registry import REWARDS, STAGES
 from llmstack.stages import chain
-from llmstack.stages.chain import _functions, _plugin_parts, model_refs, run_recipe, sized_model
+from llmstack.stages.chain import _functions, _plugin_parts, model_refs, run_recipe, sized_model, stage_model
 from tests.helpers.stages import causal_folder, model_config, tokenizer
 
 
@@ -34,6 +34,16 @@ def test_the_vocabulary_is_the_tokenizers_unless_larger():
     assert sized_model(model_config(vocab_size=size + 5), tokenizer()).vocab_size == size + 5
     with pytest.raises(UserError, match=rf"model.vocab_size: expected at least {size}"):
         sized_model(model_config(vocab_size=size - 1), tokenizer())
+
+
+def test_a_stage_may_have_sizes_of_its_own():
+    shared, size = model_config(), tokenizer().vocab_size
+    assert stage_model("base", SimpleNamespace(model=None), shared, tokenizer()) is shared
+    own = SimpleNamespace(model=model_config(num_hidden_layers=2, vocab_size=None))
+    assert stage_model("base", own, shared, tokenizer()) == model_config(num_hidden_layers=2, vocab_size=size)
+    small = SimpleNamespace(model=model_config(vocab_size=size - 1))
+    with pytest.raises(UserError, match=rf"stages.base.model.vocab_size: expected at least {size}"):
+        stage_model("base", small, shared, tokenizer())
 
 
 @pytest.mark.parametrize("provider", ["native", "mindformers"])

@@ -1,0 +1,1 @@
+"""Students that learn from a teacher: on data, and on their own answers."""
