@@ -60,6 +60,12 @@ STAGES = (
         "PPO from a reward, held near a reference by a KL term",
         "llmstack.config.ppo:PpoConfig",
     ),
+    BuiltIn(
+        "grpo",
+        "llmstack.stages.grpo.stage:GrpoStage",
+        "GRPO, DAPO, Dr. GRPO, RLOO and REINFORCE++: a reward and no critic",
+        "llmstack.config.grpo:GrpoConfig",
+    ),
 )
 
 MODELS = (
@@ -129,6 +135,33 @@ REWARDS = (
     ),
 )
 
+ADVANTAGES = (
+    BuiltIn(
+        "grpo",
+        "llmstack.rl.advantages:grpo",
+        "distance from the group's mean over its deviation",
+        "llmstack.config.grpo:GrpoAdvantageConfig",
+    ),
+    BuiltIn("dr_grpo", "llmstack.rl.advantages:dr_grpo", "distance from the group's mean"),
+    BuiltIn("rloo", "llmstack.rl.advantages:rloo", "distance from the mean of the group's other answers"),
+    BuiltIn(
+        "reinforce_pp",
+        "llmstack.rl.advantages:reinforce_pp",
+        "return from each token on, whitened over the iteration (REINFORCE++)",
+        "llmstack.config.grpo:ReinforcePpConfig",
+    ),
+)
+
+AGGREGATIONS = tuple(
+    BuiltIn(name, f"llmstack.rl.aggregation:{name}", summary)
+    for name, summary in (
+        ("token_mean", "every token weighs the same (DAPO)"),
+        ("seq_mean_token_mean", "mean over an answer's tokens, then over answers (GRPO)"),
+        ("seq_mean_token_sum", "sum over an answer's tokens, mean over answers (RLOO)"),
+        ("seq_mean_token_sum_norm", "the same divided by the longest possible answer (Dr. GRPO)"),
+    )
+)
+
 SOURCES = (
     BuiltIn("text", "llmstack.data.sources:TextFiles", "plain text files", f"{_DATA_CONFIGS}:TextFileConfig"),
     BuiltIn("jsonl", "llmstack.data.sources:Jsonl", "one JSON object a line", f"{_DATA_CONFIGS}:JsonlConfig"),
@@ -163,6 +196,12 @@ SOURCES = (
         "llmstack.data.corpus:Blend",
         "several sources with shares that may change over the run",
         "llmstack.config.blend:BlendConfig",
+    ),
+    BuiltIn(
+        "arithmetic",
+        "llmstack.data.arithmetic:Arithmetic",
+        "sums of two numbers and their results",
+        f"{_DATA_CONFIGS}:ArithmeticConfig",
     ),
     BuiltIn(
         "stdlib_docs",

@@ -115,6 +115,17 @@ class ConcatConfig(SourceConfig):
     """The sources by name, in order."""
 
 
+class ArithmeticConfig(SourceConfig):
+    """Sums ``a+b=`` of two numbers with their results, made on the spot."""
+
+    split: Literal["train", "policy", "eval"]
+    """train: for supervised training; policy: prompts kept for reinforcement learning; eval: never trained on."""
+    digits: int = Field(default=2, gt=0, le=3)
+    """Most digits of a number; smaller numbers are among them."""
+    limit: int | None = Field(default=None, gt=0)
+    """Keep the first N sums after the seeded shuffle; null keeps all."""
+
+
 class StdlibConfig(SourceConfig):
     """The Python standard library's own documentation, read with ``ast`` on this machine."""
 

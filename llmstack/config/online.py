@@ -114,6 +114,10 @@ class OnlineConfig(StageConfig):
                 problems[key] = (
                     f"expected a divisor of batch_rows ({self.batch_rows}), got {value}. Change one of the two."
                 )
+        if self.batch_rows % self.minibatches == 0 and (rows := self.batch_rows // self.minibatches) % self.accumulate:
+            problems["accumulate"] = (
+                f"expected a divisor of the rows of a minibatch ({rows}), got {self.accumulate}. Change one of the two."
+            )
         if list(self.prompt_buckets) != sorted(set(self.prompt_buckets)):
             fixed = ", ".join(str(length) for length in sorted(set(self.prompt_buckets)))
             problems["prompt_buckets"] = (

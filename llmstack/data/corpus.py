@@ -13,7 +13,7 @@ import tokenizers  # type: ignore[import-untyped]
 
 from llmstack.config.blend import BlendConfig
 from llmstack.config.data import SourceConfig
-from llmstack.config.ppo import PpoConfig
+from llmstack.config.online import OnlineConfig
 from llmstack.config.stages import PretrainConfig, RewardConfig, SftConfig, StageConfig
 from llmstack.data.bucket_rows import PreferenceRows, PromptRows
 from llmstack.data.cache import cached_folder
@@ -90,7 +90,7 @@ class Corpus:
                     max_dropped_ratio=stage.max_dropped_ratio,
                     buckets=stage.length_buckets,
                 )
-            case PpoConfig():
+            case OnlineConfig():
                 at_most = stage.eval_prompts if evaluation else None
                 return self.prompts(source, stage.prompt_buckets, at_most=at_most)
         raise UserError(

@@ -14,7 +14,9 @@ class PolicyLoss(nn.Cell):
     With rho = exp(logp - old_logp), each token costs max(-A rho, -A clip(rho, 1 - clip_low, 1 + clip_high))
     (Schulman et al. 2017, equation 7; separate bounds: Yu et al. 2025, equation 10). Where A < 0 the dual clip caps
     it at -dual_clip A (Ye et al. 2020, equation 5). Then entropy_coef H is subtracted and kl_coef k2 added,
-    k2 = (logp - ref_logp)^2 / 2, the estimator whose gradient is that of KL(policy || reference).
+    k2 = (logp - ref_logp)^2 / 2, the estimator whose gradient is that of KL(policy || reference). With
+    ``answer_len`` all tokens of an answer have one rho, the exponential of the mean of logp - old_logp over them
+    (Zheng et al. 2025, GSPO, equation 7).
 
     Args:
         clip_low: the ratio is clipped below at 1 - clip_low.
@@ -22,6 +24,7 @@ class PolicyLoss(nn.Cell):
         dual_clip: bound c > 1 of the dual clip; None leaves it out.
         entropy_coef: weight of the entropy bonus; 0 leaves it out.
         kl_coef: weight of the KL term; 0 leaves it out.
+        answer_len: R, for one ratio an answer; None is one a token.
     """
 
     def __init__(
@@ -32,8 +35,11 @@ class PolicyLoss(nn.Cell):
         dual_clip: float | None = None,
         entropy_coef: float = 0.0,
         kl_coef: float = 0.0,
+        answer_len: int | None = None,
     ) -> None:
         super().__init__()
+        self.has_one_ratio = answer_len is not None
+        self.answer_len = answer_len or 1
         self.lowest_ratio = 1.0 - clip_low
         self.highest_ratio = 1.0 + clip_high
         self.has_dual_clip = dual_clip is not None
@@ -48,9 +54,9 @@ class PolicyLoss(nn.Cell):
         ref_logp: Tensor,
         advantage: Tensor,
         entropy: Tensor,
-        response_mask: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Sum the loss of the response tokens. All inputs have one shape, (B, R) or (N,).
+        weight: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Sum the weighted loss of the response tokens. All inputs have one shape, (B, R) or (B * R,).
 
         Args:
             logp: float32, log-probabilities under the policy being trained.
@@ -58,13 +64,17 @@ class PolicyLoss(nn.Cell):
             ref_logp: float32, under the reference; unused when ``kl_coef`` is 0.
             advantage: float32.
             entropy: float32, entropy of the policy at the token.
-            response_mask: float32, 1 on real response tokens.
+            weight: float32, of each token's loss; above 0 on the response tokens that count, 0 elsewhere.
 
         Returns:
-            ``(loss_sum, count, outside_sum, kl_old_new_sum, entropy_sum)``: scalars float32, all over real tokens;
-            outside_sum counts ratios beyond the clip range and kl_old_new_sum is k3 = rho - 1 - log rho.
+            ``(loss_sum, count, outside_sum, kl_old_new_sum, entropy_sum, ratio_sum, squared_ratio_sum)``: scalars
+            float32. loss_sum is weighted; the others are over tokens of a weight above 0, each once: outside_sum
+            counts ratios beyond the clip range and kl_old_new_sum is k3 = rho - 1 - log rho.
         """
+        counted = ops.cast(weight > 0.0, logp.dtype)
         log_ratio = ops.clip_by_value(logp - old_logp, -MAX_LOG_RATIO, MAX_LOG_RATIO)
+        if self.has_one_ratio:
+            log_ratio = self.of_answers(log_ratio, counted)
         ratio = ops.exp(log_ratio)
         bounded_ratio = ops.clip_by_value(ratio, self.lowest_ratio, self.highest_ratio)
         loss = ops.maximum(-advantage * ratio, -advantage * bounded_ratio)
@@ -76,12 +86,30 @@ class PolicyLoss(nn.Cell):
             loss = loss + self.kl_coef * 0.5 * ops.square(logp - ref_logp)
         outside = ops.cast(ops.not_equal(ratio, bounded_ratio), logp.dtype)
         return (
-            ops.reduce_sum(loss * response_mask),
-            ops.reduce_sum(response_mask),
-            ops.reduce_sum(outside * response_mask),
-            ops.reduce_sum((ratio - 1.0 - log_ratio) * response_mask),
-            ops.reduce_sum(entropy * response_mask),
+            ops.reduce_sum(loss * weight),
+            ops.reduce_sum(counted),
+            ops.reduce_sum(outside * counted),
+            ops.reduce_sum((ratio - 1.0 - log_ratio) * counted),
+            ops.reduce_sum(entropy * counted),
+            ops.reduce_sum(ratio * counted),
+            ops.reduce_sum(ops.square(ratio) * counted),
         )
+
+    def of_answers(self, log_ratio: Tensor, counted: Tensor) -> Tensor:
+        """The mean over an answer's tokens, at each of them.
+
+        Args:
+            log_ratio: (B, R) or (B * R,) float32.
+            counted: its shape, 1 on tokens that count.
+
+        Returns:
+            The same shape, float32.
+        """
+        log_ratio_BR = ops.reshape(log_ratio * counted, (-1, self.answer_len))
+        counted_BR = ops.reshape(counted, (-1, self.answer_len))
+        length_B1 = ops.maximum(ops.reduce_sum(counted_BR, 1, keepdims=True), 1.0)
+        mean_B1 = ops.reduce_sum(log_ratio_BR, 1, keepdims=True) / length_B1
+        return ops.reshape(mean_B1 * ops.ones_like(log_ratio_BR), log_ratio.shape)
 
 
 class ValueLoss(nn.Cell):

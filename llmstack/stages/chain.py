@@ -24,7 +24,7 @@ from llmstack.engine.stage_folder import StageFolder
 from llmstack.errors import UserError
 from llmstack.models.hf_config import read_config
 from llmstack.plugins import load_function
-from llmstack.registry import MODELS, OPTIMIZERS, REWARDS, SCHEDULES, SOURCES, STAGES
+from llmstack.registry import ADVANTAGES, AGGREGATIONS, MODELS, OPTIMIZERS, REWARDS, SCHEDULES, SOURCES, STAGES
 from llmstack.runtime import device
 from llmstack.runtime.logging import get_logger, setup_logging
 from llmstack.stages.preflight import check_folders
@@ -206,7 +206,13 @@ def _functions(kind: type[StageConfig], resolved: Mapping[str, Any]) -> Iterator
 
 def _plugin_parts(resolved: Mapping[str, Any]) -> Iterator[Any]:
     """Classes and functions of plugins that a stage's options name anywhere."""
-    registries = {"kind": (STAGES, REWARDS), "source": (SOURCES,), "family": (MODELS,), "name": (OPTIMIZERS, SCHEDULES)}
+    registries = {
+        "kind": (STAGES, REWARDS, ADVANTAGES),
+        "aggregation": (AGGREGATIONS,),
+        "source": (SOURCES,),
+        "family": (MODELS,),
+        "name": (OPTIMIZERS, SCHEDULES),
+    }
     for key, value in resolved.items():
         if isinstance(value, Mapping):
             yield from _plugin_parts(value)

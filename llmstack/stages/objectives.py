@@ -123,12 +123,12 @@ class PolicyObjective(nn.Cell):
         old_logp_C: Tensor,
         ref_logp_C: Tensor,
         advantage_C: Tensor,
-        mask_C: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """This minibatch's mean.
+        weight_C: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """This micro-batch's share of the minibatch's loss.
 
         Args:
-            inv_count: () float32, 1 over the real response tokens.
+            inv_count: () float32, 1 over what the loss of the whole minibatch is divided by.
             tokens_BT: (B, T) int32.
             positions_BT: (B, T) int32.
             segments_BT: (B, T) int32.
@@ -138,14 +138,24 @@ class PolicyObjective(nn.Cell):
             old_logp_C: (C,) float32.
             ref_logp_C: (C,) float32.
             advantage_C: (C,) float32.
-            mask_C: (C,) float32, 1 on real response tokens.
+            weight_C: (C,) float32, weight of each response token's loss, 0 where it does not count.
 
         Returns:
-            ``(loss, clip_fraction, kl_old_new, entropy)``: () float32 means over real tokens.
+            ``(loss, clip_fraction, kl_old_new, entropy, ratio, squared_ratio)``: () float32, each a sum times
+            inv_count; all but the loss are means over tokens when that is the number of tokens.
         """
         logp_C, entropy_C = self.logp(tokens_BT, positions_BT, segments_BT, targets_C, labels_C, temperature)
-        total, _, outside, kl, entropy = self.loss(logp_C, old_logp_C, ref_logp_C, advantage_C, entropy_C, mask_C)
-        return total * inv_count, outside * inv_count, kl * inv_count, entropy * inv_count
+        total, _, outside, kl, entropy, ratio, squared = self.loss(
+            logp_C, old_logp_C, ref_logp_C, advantage_C, entropy_C, weight_C
+        )
+        return (
+            total * inv_count,
+            outside * inv_count,
+            kl * inv_count,
+            entropy * inv_count,
+            ratio * inv_count,
+            squared * inv_count,
+        )
 
 
 class CriticObjective(nn.Cell):
@@ -229,10 +239,11 @@ class ActorCriticObjective(nn.Cell):
         """This minibatch's mean; the inputs are those of :class:`PolicyObjective` and :class:`CriticObjective`.
 
         Returns:
-            ``(loss, clip_fraction, kl_old_new, entropy, value_loss, value)``: () float32 means over real tokens.
+            ``(loss, clip_fraction, kl_old_new, entropy, ratio, squared_ratio, value_loss, value)``: () float32 means over
+            real tokens.
         """
         logp_C, entropy_C, value_C = self.read(tokens_BT, positions_BT, segments_BT, targets_C, labels_C, temperature)
-        total, _, outside, kl, entropy = self.policy_loss(
+        total, _, outside, kl, entropy, ratio, squared = self.policy_loss(
             logp_C, old_logp_C, ref_logp_C, advantage_C, entropy_C, mask_C
         )
         value_total, _ = self.value_loss(value_C, old_value_C, returns_C, mask_C)
@@ -243,6 +254,8 @@ class ActorCriticObjective(nn.Cell):
             outside * inv_count,
             kl * inv_count,
             entropy * inv_count,
+            ratio * inv_count,
+            squared * inv_count,
             value_total * inv_count,
             value * inv_count,
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -66,6 +67,16 @@ class Rollout:
             "segments": self.segments_BT[chosen],
         }
 
+    def take(self, rows: np.ndarray) -> Rollout:
+        """Some of the answers.
+
+        Args:
+            rows: int (M,), which.
+        """
+        arrays = {name: array[rows] for name, array in _arrays(self).items()}
+        texts = {name: [items[row] for row in rows] for name, items in vars(self.texts).items()}
+        return replace(self, **arrays, texts=RewardBatch(**texts))
+
     def states(self, num_rows: int, *, after_last: bool = False) -> np.ndarray:
         """Flat indices of the states an answer's tokens were chosen in: the position before each token.
 
@@ -80,6 +91,32 @@ class Rollout:
         first = self.prompt_len - 1
         places = np.arange(first, width if after_last else width - 1)
         return (np.arange(num_rows)[:, None] * width + places).astype(np.int32).reshape(-1)
+
+
+def join(rollouts: Sequence[Rollout]) -> Rollout:
+    """One rollout of several with answers of one R, padded on the left to the longest padded prompt.
+
+    Args:
+        rollouts: at least one.
+    """
+    width = max(rollout.tokens_BT.shape[1] for rollout in rollouts)
+    parts = [_arrays(rollout, width) for rollout in rollouts]
+    arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    texts = [vars(rollout.texts) for rollout in rollouts]
+    return replace(
+        rollouts[0], **arrays, texts=RewardBatch(**{name: sum((text[name] for text in texts), []) for name in texts[0]})
+    )
+
+
+def _arrays(rollout: Rollout, width: int = 0) -> dict[str, np.ndarray]:
+    """The arrays by name, those of T places padded on the left to a width."""
+    found = {}
+    for field in fields(rollout):
+        array = getattr(rollout, field.name)
+        if isinstance(array, np.ndarray):
+            missing = max(width - array.shape[1], 0) if field.name.endswith("_BT") else 0
+            found[field.name] = np.pad(array, ((0, 0), (missing, 0))) if missing else array
+    return found
 
 
 def assemble(prompts: Batch, answers: Generated, texts: RewardBatch) -> Rollout:

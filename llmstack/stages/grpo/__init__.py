@@ -1,0 +1,1 @@
+"""GRPO and its relatives: policy gradients from groups of answers, without a critic."""
