@@ -45,6 +45,22 @@ def policy_loss(logp, old_logp, advantage, mask, **clips):
     return float((terms * mask).sum()), float(mask.sum())
 
 
+def sequence_policy_loss(logp, old_logp, advantage, mask, *, clip_low, clip_high):
+    """The same with one ratio an answer (Zheng et al. 2025, GSPO, equations 5 and 7): (sum over real tokens, count).
+
+    ``s = exp(mean of logp - old_logp over the answer's real tokens)``; inputs are (B, R).
+    """
+    logp, old_logp, advantage, mask = _f64(logp, old_logp, advantage, mask)
+    total = 0.0
+    for row in range(len(logp)):
+        real = mask[row] > 0
+        if real.any():
+            ratio = np.exp((logp[row] - old_logp[row])[real].mean())
+            held = np.clip(ratio, 1.0 - clip_low, 1.0 + clip_high)
+            total += np.maximum(-advantage[row][real] * ratio, -advantage[row][real] * held).sum()
+    return float(total), float(mask.sum())
+
+
 def policy_gradient(logp, old_logp, advantage, mask, **clips):
     """Gradient of ``policy_loss``'s sum in ``logp``: ``-A rho`` where not clipped, else 0 (times the mask)."""
     _, clipped = policy_terms(logp, old_logp, advantage, **clips)

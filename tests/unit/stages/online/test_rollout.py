@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from llmstack.rl.rewards_api import RewardBatch
-from llmstack.stages.online.rollout import assemble
+from llmstack.stages.online.rollout import assemble, join
 
 # two prompts of 2 and 3 tokens in a bucket of 3; answers of 2 (ended) and 3 (cut off) tokens in 3 places
 PROMPTS = {
@@ -51,3 +51,27 @@ def test_inputs_of_some_rows():
     made = rollout()
     assert made.inputs(np.array([1]))["tokens"].tolist() == [[21, 22, 23, 6, 7, 8]]
     assert list(made.inputs()) == ["tokens", "positions", "segments"]
+
+
+def test_some_of_the_answers():
+    made = rollout().take(np.array([1, 1, 0]))
+    assert made.response_BR.tolist() == [[6, 7, 8], [6, 7, 8], [5, 1, 0]]
+    assert made.finished_B.tolist() == [False, False, True]
+    assert made.texts.responses == ["d", "d", "c"] and made.texts.prompts == ["b", "b", "a"]
+
+
+def test_rollouts_of_two_buckets_are_padded_on_the_left():
+    short = assemble({"tokens": PROMPTS["tokens"][:1, 1:], "lengths": np.array([2], np.int32)}, one_answer(), TEXT)
+    both = join([short, rollout()])
+    assert both.tokens_BT.tolist() == [[0, 11, 12, 5, 1, 0], *rollout().tokens_BT.tolist()]
+    assert both.positions_BT[0].tolist() == both.positions_BT[1].tolist()
+    assert both.segments_BT[0].tolist() == [0, 1, 1, 1, 1, 0]
+    assert both.last_B.tolist() == [4, 4, 5] and both.prompt_len == 3
+    assert both.texts.responses == ["c", "c", "d"]
+
+
+TEXT = RewardBatch(prompts=["a"], responses=["c"], answers=[None])
+
+
+def one_answer():
+    return SimpleNamespace(**{name: array[:1] for name, array in vars(ANSWERS).items()})
