@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from llmstack import catalog, registry
 
 TABLES = {
-    "STAGES": {"pretrain", "sft", "reward", "ppo"},
+    "STAGES": {"pretrain", "sft", "reward", "ppo", "grpo"},
     "MODELS": {"llama", "mistral", "qwen2", "qwen3"},
     "PROVIDERS": {"native", "mindformers"},
     "REWARDS": {
@@ -27,7 +27,10 @@ TABLES = {
         "http",
         "verifier",
     },
+    "ADVANTAGES": {"grpo", "dr_grpo", "rloo", "reinforce_pp"},
+    "AGGREGATIONS": {"token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm"},
     "SOURCES": {
+        "arithmetic",
         "text",
         "blend",
         "jsonl",
