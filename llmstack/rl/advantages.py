@@ -28,6 +28,7 @@ class AnswerGroups:
     Attributes:
         score_B: (B,) float, what the reward and the shaping of lengths give; anything where it does not count.
         counts_B: (B,) bool, answers that take part in the statistics of their group.
+        token_score_BR: (B, R) float, the part of the scores that tokens before the end earn; None: nothing of it.
         kl_cost_BR: (B, R) float, ``beta (logp - ref_logp)`` of each token, to be taken from the reward.
         mask_BR: (B, R) 1 on the real tokens of answers that count.
         group_size: G.
@@ -35,6 +36,7 @@ class AnswerGroups:
 
     score_B: np.ndarray
     counts_B: np.ndarray
+    token_score_BR: np.ndarray | None
     kl_cost_BR: np.ndarray
     mask_BR: np.ndarray
     group_size: int
@@ -147,7 +149,7 @@ def rloo(groups: AnswerGroups, config: object) -> np.ndarray:
 def reinforce_pp(groups: AnswerGroups, config: ReinforcePpConfig) -> np.ndarray:
     """REINFORCE++ (Hu et al. 2025): the return from each token on, whitened over all tokens.
 
-    ``A_t = score - sum_{i >= t} beta KL_i``, then (A - mean) / std over every real token of the iteration. With
+    ``A_t = sum_{i >= t} (s_i - beta KL_i)``, s_i the score at the last token (but for what tokens before it earn), then (A - mean) / std over every real token of the iteration. With
     ``baseline: group`` the mean score of the group is taken off first (REINFORCE++-Baseline).
 
     Args:
@@ -165,6 +167,10 @@ def reinforce_pp(groups: AnswerGroups, config: ReinforcePpConfig) -> np.ndarray:
     last_B, present_B = last_real_token(groups.mask_BR)
     rows = np.flatnonzero(present_B)
     reward_BR[rows, last_B[rows]] += score_NG.reshape(-1)[rows]
+    if groups.token_score_BR is not None:
+        early_BR = np.where(real_BR, groups.token_score_BR, 0.0).astype(np.float64)
+        reward_BR += early_BR
+        reward_BR[rows, last_B[rows]] -= early_BR.sum(axis=1)[rows]
     return whiten(np.cumsum(reward_BR[:, ::-1], axis=1)[:, ::-1], groups.mask_BR)
 
 

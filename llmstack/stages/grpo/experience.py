@@ -8,10 +8,10 @@ import numpy as np
 
 from llmstack.config.grpo import GrpoConfig
 from llmstack.registry import ADVANTAGES, AGGREGATIONS
+from llmstack.rewards.shaping import overlong_penalty
 from llmstack.rl.advantages import AnswerGroups, has_spread, spread
 from llmstack.rl.importance import effective_sample_ratio, importance_weights
 from llmstack.rl.kl import k1, sequence_kl, token_kl
-from llmstack.rl.overlong import overlong_penalty
 from llmstack.rl.ppo_stats import answer_stats
 from llmstack.rl.rewards_api import Scores
 from llmstack.rl.whiten import masked_mean
@@ -76,6 +76,7 @@ def experience_of(
     groups = AnswerGroups(
         score_B=scores.score_B[gathered.rows_B].astype(np.float64) + _length_cost(rollout, config),
         counts_B=counts_B,
+        token_score_BR=None if scores.token_score_BR is None else scores.token_score_BR[gathered.rows_B],
         kl_cost_BR=beta * k1(readings.logp_BR, readings.ref_logp_BR, rollout.mask_BR),
         mask_BR=rollout.mask_BR * counts_B[:, None],
         group_size=config.samples_per_prompt,
@@ -87,6 +88,7 @@ def experience_of(
     kl = float(sequence_kl(readings.logp_BR, readings.ref_logp_BR, rollout.mask_BR).mean())
     metrics = (
         gathered.metrics
+        | {f"reward/{name}": value for name, value in scores.metrics.items()}
         | answer_stats(scores, gathered.drawn.finished_B, gathered.drawn.mask_BR)
         | _group_metrics(scores, config.samples_per_prompt)
         | _token_metrics(rollout, readings, weights_BR)
@@ -102,7 +104,7 @@ def _length_cost(rollout: Rollout, config: GrpoConfig) -> np.ndarray:
     length_B = rollout.mask_BR.sum(axis=1)
     if config.overlong is None:
         return np.zeros(len(length_B))
-    cost_B = overlong_penalty(length_B, longest=config.response_len, buffer=config.overlong.buffer)
+    cost_B = overlong_penalty(length_B, max_length=config.response_len, cushion=config.overlong.buffer)
     return config.overlong.penalty * cost_B
 
 

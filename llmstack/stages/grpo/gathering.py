@@ -76,9 +76,16 @@ def _chosen(rollouts: list[Rollout], scored: list[Scores], spread: list[np.ndarr
         "groups_trained": float(live.sum()),
         "refills": float(len(rollouts) - 1),
     }
-    scores = Scores(
+    rows_B = (groups[:, None] * group_size + np.arange(group_size)).reshape(-1)
+    return Gathered(join(rollouts), _joined(scored), rows_B, np.repeat(live, group_size), metrics)
+
+
+def _joined(scored: list[Scores]) -> Scores:
+    """The scores of several draws by one reward; its own numbers are averaged."""
+    early = [scores.token_score_BR for scores in scored if scores.token_score_BR is not None]
+    return Scores(
         score_B=np.concatenate([scores.score_B for scores in scored]),
         scored_B=np.concatenate([scores.scored_B for scores in scored]),
+        token_score_BR=np.concatenate(early) if early else None,
+        metrics={name: float(np.mean([scores.metrics[name] for scores in scored])) for name in scored[0].metrics},
     )
-    rows_B = (groups[:, None] * group_size + np.arange(group_size)).reshape(-1)
-    return Gathered(join(rollouts), scores, rows_B, np.repeat(live, group_size), metrics)

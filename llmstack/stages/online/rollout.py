@@ -74,7 +74,7 @@ class Rollout:
             rows: int (M,), which.
         """
         arrays = {name: array[rows] for name, array in _arrays(self).items()}
-        texts = {name: [items[row] for row in rows] for name, items in vars(self.texts).items()}
+        texts = {name: items and [items[row] for row in rows] for name, items in vars(self.texts).items()}
         return replace(self, **arrays, texts=RewardBatch(**texts))
 
     def states(self, num_rows: int, *, after_last: bool = False) -> np.ndarray:
@@ -103,9 +103,8 @@ def join(rollouts: Sequence[Rollout]) -> Rollout:
     parts = [_arrays(rollout, width) for rollout in rollouts]
     arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     texts = [vars(rollout.texts) for rollout in rollouts]
-    return replace(
-        rollouts[0], **arrays, texts=RewardBatch(**{name: sum((text[name] for text in texts), []) for name in texts[0]})
-    )
+    lists = {name: first and [item for text in texts for item in text[name]] for name, first in texts[0].items()}
+    return replace(rollouts[0], **arrays, texts=RewardBatch(**lists))
 
 
 def _arrays(rollout: Rollout, width: int = 0) -> dict[str, np.ndarray]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ def groups(scores, *, size, counts=None, cost=None, mask=None):
     counts = np.ones(len(scores), bool) if counts is None else np.asarray(counts, bool)
     mask = np.ones((len(scores), 2)) if mask is None else np.asarray(mask, np.float64)
     cost = np.zeros(mask.shape) if cost is None else np.asarray(cost, np.float64)
-    return AnswerGroups(scores, counts, cost, mask * counts[:, None], size)
+    return AnswerGroups(scores, counts, None, cost, mask * counts[:, None], size)
 
 
 def random_groups(seed):
@@ -82,6 +84,16 @@ def test_groups_of_equal_scores_give_exactly_0(name):
     config = (ADVANTAGES.config(name) or AdvantageConfig).model_validate(options)
     got = spread(ADVANTAGES.get(name)(made, config), made, path="here")
     np.testing.assert_allclose(got, 0.0, atol=EXACT)
+
+
+def test_a_score_that_steps_earn_is_paid_where_it_is_earned():
+    # scores 1 and 0; of the 1, 0.4 belongs to the first token: returns 1, 0.6 and 0, 0
+    made = groups([1, 0], size=2)
+    early = dataclasses.replace(made, token_score_BR=np.array([[0.4, 0.0], [0.0, 0.0]]))
+    values = np.array([[1.0, 0.6], [0, 0]])
+    got = reinforce_pp(early, ReinforcePpConfig(kind="reinforce_pp"))
+    np.testing.assert_allclose(got, (values - 0.4) / np.sqrt(((values - 0.4) ** 2).mean() + 1e-8), atol=F32_ATOL)
+    np.testing.assert_array_equal(rloo(early, PLAIN), rloo(made, PLAIN))
 
 
 def test_what_does_not_count_changes_nothing_and_gets_0():
