@@ -25,6 +25,8 @@ _LISTS = (
     "models",
     "providers",
     "rewards",
+    "advantages",
+    "aggregations",
     "sources",
     "cleaners",
     "annotators",

@@ -149,8 +149,9 @@ def rloo(groups: AnswerGroups, config: object) -> np.ndarray:
 def reinforce_pp(groups: AnswerGroups, config: ReinforcePpConfig) -> np.ndarray:
     """REINFORCE++ (Hu et al. 2025): the return from each token on, whitened over all tokens.
 
-    ``A_t = sum_{i >= t} (s_i - beta KL_i)``, s_i the score at the last token (but for what tokens before it earn), then (A - mean) / std over every real token of the iteration. With
-    ``baseline: group`` the mean score of the group is taken off first (REINFORCE++-Baseline).
+    ``A_t = sum_{i >= t} (s_i - beta KL_i)``, where s_i is the score at the last token (but for what earlier tokens
+    earn), then (A - mean) / std over every real token of the iteration. With ``baseline: group`` the mean score of
+    the group is taken off first (REINFORCE++-Baseline).
 
     Args:
         groups: scores and KL costs.

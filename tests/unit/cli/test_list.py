@@ -7,7 +7,19 @@ from llmstack.cli.main import main
 
 
 @pytest.mark.parametrize(
-    "what", ["stages", "models", "providers", "rewards", "sources", "optimizers", "schedules", "cleaners"]
+    "what",
+    [
+        "stages",
+        "models",
+        "providers",
+        "rewards",
+        "advantages",
+        "aggregations",
+        "sources",
+        "optimizers",
+        "schedules",
+        "cleaners",
+    ],
 )
 def test_every_registered_name_has_a_line(what, capsys):
     assert main(["list", what]) == 0
