@@ -40,6 +40,7 @@ class PolicyLoss(nn.Cell):
         super().__init__()
         self.has_one_ratio = answer_len is not None
         self.answer_len = answer_len or 1
+        self.sum_of_rows = ops.ReduceSum(keep_dims=True)
         self.lowest_ratio = 1.0 - clip_low
         self.highest_ratio = 1.0 + clip_high
         self.has_dual_clip = dual_clip is not None
@@ -67,9 +68,9 @@ class PolicyLoss(nn.Cell):
             weight: float32, of each token's loss; above 0 on the response tokens that count, 0 elsewhere.
 
         Returns:
-            ``(loss_sum, count, outside_sum, kl_old_new_sum, entropy_sum, ratio_sum, squared_ratio_sum)``: scalars
+            ``(loss_sum, count, outside_sum, kl_old_new_sum, entropy_sum, ratio_sum, off_ratio_sum)``: scalars
             float32. loss_sum is weighted; the others are over tokens of a weight above 0, each once: outside_sum
-            counts ratios beyond the clip range and kl_old_new_sum is k3 = rho - 1 - log rho.
+            counts ratios beyond the clip range, kl_old_new_sum is k3 = rho - 1 - log rho, off_ratio_sum (rho - 1)^2.
         """
         counted = ops.cast(weight > 0.0, logp.dtype)
         log_ratio = ops.clip_by_value(logp - old_logp, -MAX_LOG_RATIO, MAX_LOG_RATIO)
@@ -92,7 +93,7 @@ class PolicyLoss(nn.Cell):
             ops.reduce_sum((ratio - 1.0 - log_ratio) * counted),
             ops.reduce_sum(entropy * counted),
             ops.reduce_sum(ratio * counted),
-            ops.reduce_sum(ops.square(ratio) * counted),
+            ops.reduce_sum(ops.square(ratio - 1.0) * counted),
         )
 
     def of_answers(self, log_ratio: Tensor, counted: Tensor) -> Tensor:
@@ -107,8 +108,8 @@ class PolicyLoss(nn.Cell):
         """
         log_ratio_BR = ops.reshape(log_ratio * counted, (-1, self.answer_len))
         counted_BR = ops.reshape(counted, (-1, self.answer_len))
-        length_B1 = ops.maximum(ops.reduce_sum(counted_BR, 1, keepdims=True), 1.0)
-        mean_B1 = ops.reduce_sum(log_ratio_BR, 1, keepdims=True) / length_B1
+        length_B1 = ops.maximum(self.sum_of_rows(counted_BR, 1), 1.0)
+        mean_B1 = self.sum_of_rows(log_ratio_BR, 1) / length_B1
         return ops.reshape(mean_B1 * ops.ones_like(log_ratio_BR), log_ratio.shape)
 
 

@@ -141,11 +141,11 @@ class PolicyObjective(nn.Cell):
             weight_C: (C,) float32, weight of each response token's loss, 0 where it does not count.
 
         Returns:
-            ``(loss, clip_fraction, kl_old_new, entropy, ratio, squared_ratio)``: () float32, each a sum times
+            ``(loss, clip_fraction, kl_old_new, entropy, ratio, off_ratio)``: () float32, each a sum times
             inv_count; all but the loss are means over tokens when that is the number of tokens.
         """
         logp_C, entropy_C = self.logp(tokens_BT, positions_BT, segments_BT, targets_C, labels_C, temperature)
-        total, _, outside, kl, entropy, ratio, squared = self.loss(
+        total, _, outside, kl, entropy, ratio, off = self.loss(
             logp_C, old_logp_C, ref_logp_C, advantage_C, entropy_C, weight_C
         )
         return (
@@ -154,7 +154,7 @@ class PolicyObjective(nn.Cell):
             kl * inv_count,
             entropy * inv_count,
             ratio * inv_count,
-            squared * inv_count,
+            off * inv_count,
         )
 
 

@@ -14,7 +14,7 @@ from llmstack.rl.minibatch import Minibatch, minibatches
 from llmstack.stages.learner import Learner
 from llmstack.stages.online.rollout import Rollout
 
-POLICY_METRICS = ("clip_fraction", "kl_old_new", "entropy_new", "ratio_mean", "squared_ratio_mean")
+POLICY_METRICS = ("clip_fraction", "kl_old_new", "entropy_new", "ratio_mean", "off_ratio_mean")
 """What ``PolicyObjective`` measures besides its loss."""
 
 
@@ -68,10 +68,10 @@ class Seen:
         return len(self._values[metric])
 
     def learned(self) -> Learned:
-        """Means of all metrics; the deviation of the ratio in the place of its mean square."""
+        """Means of all metrics; the deviation of the ratio in the place of its mean square distance from 1."""
         metrics = {name: float(np.mean(values)) for name, values in self._values.items() if values}
-        if "squared_ratio_mean" in metrics:
-            variance = metrics.pop("squared_ratio_mean") - metrics["ratio_mean"] ** 2
+        if "off_ratio_mean" in metrics:
+            variance = metrics.pop("off_ratio_mean") - (metrics["ratio_mean"] - 1.0) ** 2
             metrics["ratio_std"] = float(np.sqrt(max(variance, 0.0)))
         return Learned(metrics, self._skipped)
 

@@ -66,10 +66,10 @@ def test_each_epoch_has_every_row_once():
 def test_what_was_seen_is_averaged():
     seen = Seen()
     assert seen.last("kl_old_new") == 0.0 and seen.learned().metrics == {}
-    for ratio, squared, finite in ((1.0, 1.5, True), (2.0, 5.0, False)):
-        seen.note("policy", UpdateReport(3.0, 4.0, finite, (0.0, ratio, 0.0, ratio, squared)), POLICY_METRICS)
+    for ratio, off, finite in ((1.0, 0.5, True), (2.0, 2.0, False)):
+        seen.note("policy", UpdateReport(3.0, 4.0, finite, (0.0, ratio, 0.0, ratio, off)), POLICY_METRICS)
     learned = seen.learned()
     assert learned.skipped and seen.last("kl_old_new") == 2.0 and seen.count("policy_loss") == 2
-    # mean 1.5 and mean square 3.25: variance 1
+    # mean 1.5, mean square distance from 1 1.25: variance 1
     assert learned.metrics["ratio_mean"] == 1.5 and learned.metrics["ratio_std"] == 1.0
     assert learned.metrics["policy_loss"] == 3.0 and learned.metrics["policy_grad_norm"] == 4.0
