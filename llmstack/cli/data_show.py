@@ -54,6 +54,11 @@ def _chosen(args: argparse.Namespace, data: RecipeData, parts: Mapping[str, Rows
     """Part and number of the rows asked for."""
     if args.step is not None:
         config, loader = data.stages[args.stage], data.loader(args.stage, dict(parts))
+        if not config.steps_are_alike:
+            raise UserError(
+                f"--step: expected a stage whose steps all read as many rows, got stages.{args.stage}, whose answers "
+                "decide how many prompts are asked (dynamic_sampling). Read rows.jsonl in its run folder."
+            )
         steps = loader.steps(config.budget, config.step_batches)
         if args.step > steps:
             raise UserError(

@@ -90,6 +90,11 @@ class GrpoConfig(OnlineConfig):
     importance_cap: float | None = Field(default=None, gt=0)
     """Weigh each token by min(p / p of the sampler, importance_cap); null does not weigh."""
 
+    @property
+    def steps_are_alike(self) -> bool:
+        """Not when what the answers score decides how many prompts are asked."""
+        return self.dynamic_sampling is None
+
     @model_validator(mode="after")
     def _check_groups(self) -> Self:
         problems, kind = {}, self.advantage.kind

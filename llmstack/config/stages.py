@@ -56,6 +56,11 @@ class StageConfig(Strict):
         return self.accumulate
 
     @property
+    def steps_are_alike(self) -> bool:
+        """Whether every step reads as many batches as ``step_batches`` says."""
+        return True
+
+    @property
     def loader_rows(self) -> int:
         """Rows of the data in a batch."""
         return self.batch_rows

@@ -132,3 +132,9 @@ def test_a_stage_whose_encoding_nobody_knows(recipe, data_folder, capsys, monkey
     own = f"+stages.own={{kind: own, data: {source}, eval_data: {source}, budget: 1 step, batch_rows: 1, {every}}}"
     assert main(["data", "show", recipe, "--stage", "own", "plugins=[own_stage]", own]) == 2
     assert "stage kind own: expected options derived from those of pretrain, sft" in capsys.readouterr().err
+
+
+def test_a_step_of_which_the_answers_decide_the_rows(capsys):
+    words = ["grpo_arithmetic", "stages.policy.dynamic_sampling={max_refills: 1}", "--stage", "policy", "--step", "1"]
+    assert main(["data", "show", *words]) == 2
+    assert "--step: expected a stage whose steps all read as many rows, got stages.policy" in capsys.readouterr().err

@@ -59,3 +59,8 @@ def test_kl_in_the_reward_is_not_for_grpo(policy, change, found):
 def test_one_answer_a_prompt_is_enough_for_reinforce_pp(policy):
     made = GrpoConfig.model_validate({**policy, **GROUP, "advantage": {"kind": "reinforce_pp"}})
     assert made.loader_rows == made.batch_rows
+
+
+def test_dynamic_sampling_makes_steps_unlike(policy):
+    assert GrpoConfig.model_validate(policy).steps_are_alike
+    assert not GrpoConfig.model_validate({**policy, "dynamic_sampling": {"max_refills": 2}}).steps_are_alike
