@@ -239,11 +239,11 @@ class ActorCriticObjective(nn.Cell):
         """This minibatch's mean; the inputs are those of :class:`PolicyObjective` and :class:`CriticObjective`.
 
         Returns:
-            ``(loss, clip_fraction, kl_old_new, entropy, ratio, squared_ratio, value_loss, value)``: () float32 means over
+            ``(loss, clip_fraction, kl_old_new, entropy, ratio, off_ratio, value_loss, value)``: () float32 means over
             real tokens.
         """
         logp_C, entropy_C, value_C = self.read(tokens_BT, positions_BT, segments_BT, targets_C, labels_C, temperature)
-        total, _, outside, kl, entropy, ratio, squared = self.policy_loss(
+        total, _, outside, kl, entropy, ratio, off = self.policy_loss(
             logp_C, old_logp_C, ref_logp_C, advantage_C, entropy_C, mask_C
         )
         value_total, _ = self.value_loss(value_C, old_value_C, returns_C, mask_C)
@@ -255,7 +255,7 @@ class ActorCriticObjective(nn.Cell):
             kl * inv_count,
             entropy * inv_count,
             ratio * inv_count,
-            squared * inv_count,
+            off * inv_count,
             value_total * inv_count,
             value * inv_count,
         )

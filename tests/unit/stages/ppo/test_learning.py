@@ -57,7 +57,7 @@ def test_every_row_is_seen_once_an_epoch_and_counts_are_real_tokens():
 
 
 def test_with_a_shared_trunk_one_update_takes_the_columns_of_both():
-    both = Recorder([(0.0, 0.0, 1.0, 4.0, 5.0)])
+    both = Recorder([(0.0, 0.0, 1.0, 1.0, 0.0, 4.0, 5.0)])
     learned = learner(both, None).learn(2, rollout(), experience(), Schedule(10, 20))
     words = "tokens positions segments targets labels temperature old_logp ref_logp advantage old_value returns mask"
     assert list(both.calls[0][1][0]) == words.split()
