@@ -14,8 +14,8 @@ from tests.meta.source import ROOT
 
 RECIPES = sorted((ROOT / "recipes").rglob("*.yaml"))
 GROUPS = sorted((ROOT / "configs").rglob("*.yaml"))
-NUM_RECIPES = 5
-NUM_GROUPS = 16
+NUM_RECIPES = 6
+NUM_GROUPS = 17
 BASE = ROOT / "configs" / "recipe.yaml"
 CARRIER = "quickstart"
 """The recipe into which each group is put to be decoded, unless it is that of a stage kind only others have."""

@@ -208,7 +208,7 @@ def test_a_mistake_in_the_shared_optimizer_is_reported_once(problems_in):
 def test_a_stage_without_kind_lists_the_kinds(write, problems_in):
     found = problems_in(write(SHORT.replace("  - /stage@stages.sft: sft\n", "")))
     assert (
-        "expected a stage kind (grpo, ppo, preference, pretrain, reward, sft), got nothing"
+        "expected a stage kind (distill, distill_online, grpo, ppo, preference, pretrain, reward, sft), got nothing"
         in found["stages.sft.kind"].message
     )
 

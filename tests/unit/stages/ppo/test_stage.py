@@ -19,8 +19,11 @@ if NAME not in REWARDS:
 
     @REWARDS.register(NAME)
     def count_of_e(batch):
-        """The number of letters e; nothing to say about an empty answer."""
-        return [float(response.count("e")) if response else None for response in batch.responses]
+        """The number of letters e; nothing to say about an empty answer, unless it is the first."""
+        return [
+            float(response.count("e")) if response or not number else None
+            for number, response in enumerate(batch.responses)
+        ]
 
 
 def make(folder, reward=None, **changes):
