@@ -71,7 +71,9 @@ def test_children_left_behind_end_too():
         f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', '{marker}'])"
     )
     assert Sandbox(BOUNDS).run_python(code).passed
-    time.sleep(0.1)
+    deadline = time.monotonic() + 20  # the child would sleep 60
+    while alive(marker) and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert alive(marker) == []
 
 

@@ -20,7 +20,7 @@ def test_code_is_run_with_its_tests():
         "I cannot.",
         "def double(x): return 2 * x",
     ]
-    reward = make("verifier", check="python")
+    reward = make("verifier", check="python", wall_seconds=60.0)
     assert reward(batch(answers, [TESTS, TESTS, TESTS, None])) == [1.0, 0.0, 0.0, None]
     assert reward.metrics() == {"verifier_timeouts": 0.0, "verifier_crashes": 0.0}
 
@@ -32,10 +32,10 @@ def test_a_hang_and_a_crash_are_unscored_and_counted():
         "x = bytearray(2**32)",
         "def double(x): return 2*x",
     ]
-    reward = make("verifier", check="python", wall_seconds=1.5, memory_mb=512, concurrency=4)
+    reward = make("verifier", check="python", wall_seconds=8.0, memory_mb=512, concurrency=4)
     started = time.perf_counter()
     assert reward(batch(answers, [TESTS] * 4)) == [None, None, None, 1.0]
-    assert time.perf_counter() - started < 15
+    assert time.perf_counter() - started < 50  # the sleeper would take 60
     assert reward.metrics() == {"verifier_timeouts": 1.0, "verifier_crashes": 2.0}
 
 
@@ -52,7 +52,7 @@ def test_code_of_an_answer():
 
 
 def test_maths():
-    reward = make("verifier", check="maths")
+    reward = make("verifier", check="maths", wall_seconds=60.0)
     answers = batch([r"\boxed{\frac{1}{2}}", "0.5", "2", "x", "5"], ["1/2", "1/2", "3", None, "five"])
     assert reward(answers) == [1.0, 1.0, 0.0, None, None]
     assert reward.metrics() == {"verifier_timeouts": 0.0, "verifier_crashes": 0.0}
@@ -66,7 +66,7 @@ def test_maths_goes_on_behind_an_answer_that_hangs(monkeypatch):
         "    print(float(response == answer), flush=True)"
     )
     monkeypatch.setattr(maths, "command", lambda: [sys.executable, "-c", program])
-    reward = make("verifier", check="maths", wall_seconds=1.0, concurrency=1)
+    reward = make("verifier", check="maths", wall_seconds=8.0, concurrency=1)
     assert reward(batch(["1", "hang", "2"], ["1", "1", "1"])) == [1.0, None, 0.0]
     assert reward.metrics() == {"verifier_timeouts": 1.0, "verifier_crashes": 0.0}
 
@@ -84,7 +84,7 @@ print({"nan": "nan"}.get(item["response"], 0.5 if item["response"] == item["answ
 def test_a_program_of_the_users(tmp_path, monkeypatch):
     (tmp_path / "check.py").write_text(CHECKER, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    reward = make("verifier", check="command", command=[sys.executable, "check.py"])
+    reward = make("verifier", check="command", command=[sys.executable, "check.py"], wall_seconds=60.0)
     answers = batch(["ap", "b", "crash", "silent", "nan"], ["a"] * 5, prompts=["p"] * 5)
     assert reward(answers) == [0.5, 0.0, None, None, None]
     assert reward.metrics() == {"verifier_timeouts": 0.0, "verifier_crashes": 3.0}
