@@ -24,11 +24,11 @@ def written_sum(a: int, b: int, *, forgotten_carries: float) -> int:
         b: the other.
         forgotten_carries: share of all carries that are forgotten; 0 gives the sum.
     """
-    total, carry, place = 0, 0, 1
+    total, carry, place, name = 0, 0, 1, f"{a}+{b}"
     while a or b or carry:
         digit = a % 10 + b % 10 + carry
         total += digit % 10 * place
-        carry = int(digit > 9 and _share(f"{a}+{b}+{carry}@{place}") >= forgotten_carries)
+        carry = int(digit > 9 and _share(f"{name}@{place}") >= forgotten_carries)
         a, b, place = a // 10, b // 10, place * 10
     return total
 
