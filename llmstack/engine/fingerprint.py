@@ -13,7 +13,7 @@ from typing import Any
 import llmstack
 from llmstack.engine.checkpoint import sha256_of
 
-NUMERICS_VERSION = 3
+NUMERICS_VERSION = 4
 """Raised by one whenever a change of llmstack makes the same recipe give other numbers, so that stages run again."""
 
 OBSERVING_KEYS = frozenset(
