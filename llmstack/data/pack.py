@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -81,14 +82,19 @@ def cut_documents(bounds: np.ndarray, seq_len: int) -> Pieces:
     Returns:
         The pieces, in order.
     """
-    lengths = np.diff(bounds)
-    counts = -(-lengths // seq_len)
-    document = np.repeat(np.arange(len(lengths)), counts)
-    number = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
-    left = lengths[document] - number * seq_len
+    # millions of pieces: arrays no wider than need be, changed in place
+    left = np.diff(bounds).astype(np.int32)
+    counts = -(-left // seq_len)
+    start = np.repeat(bounds[:-1], counts)
+    left = np.repeat(left, counts)
+    offset = np.arange(len(start), dtype=np.int32)
+    offset -= np.repeat((np.cumsum(counts) - counts).astype(np.int32), counts)
+    offset *= seq_len
+    start += offset
+    left -= offset
     going_on = left > seq_len
-    length = np.minimum(left, seq_len).astype(np.int32)
-    return Pieces(bounds[document] + number * seq_len, length, going_on, length - ~going_on)
+    length = np.minimum(left, seq_len, out=left)
+    return Pieces(start, length, going_on, length - ~going_on)
 
 
 def cut_stream(bounds: np.ndarray, seq_len: int, order: np.ndarray) -> Packed:
@@ -153,7 +159,7 @@ def _count_trained(documents: Documents, lengths: np.ndarray) -> np.ndarray:
     return counts
 
 
-def pack(pieces: Pieces, seq_len: int, packing: Packing, order: np.ndarray) -> Packed:
+def pack(pieces: Pieces, seq_len: int, packing: Packing, order: np.ndarray | None) -> Packed:
     """Put whole pieces into rows.
 
     Args:
@@ -161,21 +167,22 @@ def pack(pieces: Pieces, seq_len: int, packing: Packing, order: np.ndarray) -> P
         seq_len: T.
         packing: ``best_fit``; ``sequential``: each in turn into the current row, a new row when it does not fit;
             ``none``: a row each.
-        order: int (M,), the order for ``sequential`` and ``none``.
+        order: int (M,), the order for ``sequential`` and ``none``; None: that of the pieces.
 
     Returns:
         The rows.
     """
+    if packing == "best_fit":
+        members, bounds = _best_fit(pieces.length, seq_len)
+        return Packed(pieces.take(members), bounds)
+    order = np.arange(len(pieces)) if order is None else order
     if packing == "none":
         return Packed(pieces.take(order), np.arange(len(pieces) + 1, dtype=np.int64))
-    if packing == "sequential":
-        return Packed(pieces.take(order), _next_fit(pieces.length[order], seq_len))
-    members, bounds = _best_fit(pieces.length, seq_len)
-    return Packed(pieces.take(members), bounds)
+    return Packed(pieces.take(order), _next_fit(pieces.length[order], seq_len))
 
 
 def _best_fit(lengths: np.ndarray, capacity: int) -> tuple[np.ndarray, np.ndarray]:
-    """Items in the order of their bins (M,) and where each bin starts and the last ends (N + 1,).
+    """Items in the order of their bins, int32 (M,), and where each bin starts and the last ends (N + 1,).
 
     What took long is kept in the cache: it is a function of the lengths alone.
     """
@@ -194,12 +201,12 @@ def _best_fit(lengths: np.ndarray, capacity: int) -> tuple[np.ndarray, np.ndarra
 
 
 def _fill_bins(lengths: np.ndarray, capacity: int) -> tuple[np.ndarray, np.ndarray]:
-    members, sizes = [], [0]
+    members, sizes = [np.zeros(0, np.int32)], [np.zeros(1, np.int32)]
     for start in range(0, len(lengths), _WINDOW):
-        for row in best_fit_decreasing(lengths[start : start + _WINDOW].tolist(), capacity):
-            members += [start + item for item in row]
-            sizes.append(len(row))
-    return np.asarray(members, np.int64), np.cumsum(sizes)
+        rows = best_fit_decreasing(lengths[start : start + _WINDOW].tolist(), capacity)
+        sizes.append(np.fromiter(map(len, rows), np.int32, len(rows)))
+        members.append(np.fromiter(chain.from_iterable(rows), np.int32) + np.int32(start))
+    return np.concatenate(members), np.cumsum(np.concatenate(sizes), dtype=np.int64)
 
 
 def _next_fit(lengths: np.ndarray, capacity: int) -> np.ndarray:

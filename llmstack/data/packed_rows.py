@@ -32,8 +32,8 @@ class PackedRows(Rows):
         self._space, self._packed, self._pad_id = space, packed, pad_id
         self.seq_len, self.report = seq_len, report
         first = packed.bounds[:-1]
-        self.row_tokens = np.add.reduceat(packed.pieces.length, first, dtype=np.int64)
-        self.row_targets = np.add.reduceat(packed.pieces.targets, first, dtype=np.int64)
+        self.row_tokens = np.add.reduceat(packed.pieces.length, first, dtype=np.int32)
+        self.row_targets = np.add.reduceat(packed.pieces.targets, first, dtype=np.int32)
 
     def take(self, indices: np.ndarray) -> Batch:
         """A batch of packed rows.

@@ -48,7 +48,7 @@ def text_rows(
         packed = cut_stream(documents.bounds, seq_len, _shuffled(len(documents), seed))
     else:
         pieces = cut_documents(documents.bounds, seq_len)
-        packed = pack(pieces, seq_len, packing, _shuffled(len(pieces), seed))
+        packed = pack(pieces, seq_len, packing, _order(len(pieces), packing, seed))
     return _packed_rows(documents, packed, seq_len, pad_id, losses)
 
 
@@ -87,7 +87,7 @@ def chat_rows(
     _refuse_untrained(losses, len(documents), int(trained.sum()), max_untrained_ratio)
     cut = int((documents.lengths[trained] > seq_len).sum())
     kept = pieces.take(np.flatnonzero(trained))
-    packed = pack(kept, seq_len, packing, _shuffled(len(kept), seed))
+    packed = pack(kept, seq_len, packing, _order(len(kept), packing, seed))
     return _packed_rows(documents, packed, seq_len, pad_id, losses, cut=cut)
 
 
@@ -258,6 +258,10 @@ def prompt_rows(records: Sequence[Record], tokenizer: Tokenizer, buckets: Sequen
         answers=tuple(r.answer if isinstance(r, PromptRecord) else r.response for r in asked),
         wheres=tuple(wheres),
     )
+
+
+def _order(count: int, packing: Packing, seed: int) -> np.ndarray | None:
+    return None if packing == "best_fit" else _shuffled(count, seed)
 
 
 def _shuffled(count: int, seed: int) -> np.ndarray:

@@ -8,9 +8,9 @@ import numpy as np
 
 from llmstack.data.documents import Documents
 
-# reading a token maps the pages around it, 64 KiB on common systems
-_PAGES_BYTES = 1 << 16
-_RELEASE_BYTES = 128 << 20
+# reading a token maps the pages around it: 64 KiB, or a huge page of 2 MiB where the system makes them of files
+_PAGES_BYTES = 1 << 21
+_RELEASE_BYTES = 32 << 20
 
 
 class TokenSpace:

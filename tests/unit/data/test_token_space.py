@@ -49,11 +49,11 @@ def test_memory_of_files_is_given_back_once_much_was_read(tmp_path, monkeypatch)
             part, "release", lambda number=number, release=release: (released.append(number), release())
         )
     space = TokenSpace(parts)
-    space.note_reads(1000, 0)  # 1000 stretches of 64 KiB are 62.5 MiB
-    space.note_reads(1000, 0)
+    space.note_reads(8, 0)  # 8 stretches of 2 MiB
+    space.note_reads(8, 0)
     assert released == []
-    space.note_reads(50, 0)
+    space.note_reads(1, 0)
     assert released == [0, 1]
-    space.note_reads(0, 33 << 20)  # four bytes a token
+    space.note_reads(0, 9 << 20)  # four bytes a token
     assert released == [0, 1] * 2
     assert space.tokens(np.array([0, 5])).tolist() == [1, 3]
