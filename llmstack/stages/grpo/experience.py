@@ -88,7 +88,7 @@ def experience_of(
     kl = float(sequence_kl(readings.logp_BR, readings.ref_logp_BR, rollout.mask_BR).mean())
     metrics = (
         gathered.metrics
-        | {f"reward/{name}": value for name, value in scores.metrics.items()}
+        | dict(scores.metrics)
         | answer_stats(scores, gathered.drawn.finished_B, gathered.drawn.mask_BR)
         | _group_metrics(scores, config.samples_per_prompt)
         | _token_metrics(rollout, readings, weights_BR)

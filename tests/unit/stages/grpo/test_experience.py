@@ -18,12 +18,14 @@ def options():
     return load_recipe("grpo_arithmetic").resolved["stages"]["policy"]
 
 
-def experience(options, scores=(1.0, 3.0, 0.0, 0.0), scored=(True,) * 4, live=(True,) * 4, beta=0.0, **changes):
+def experience(
+    options, scores=(1.0, 3.0, 0.0, 0.0), scored=(True,) * 4, live=(True,) * 4, beta=0.0, said=None, **changes
+):
     """Two groups of two answers; in each the first has 2 tokens and ended, the second has 3 and was cut off."""
     changes = {"advantage": {"kind": "dr_grpo"}, "samples_per_prompt": 2, "response_len": 3} | changes
     config = GrpoConfig.model_validate({**options, **changes})
     made = join([rollout(), rollout()])
-    found = Scores(score_B=np.array(scores, np.float32), scored_B=np.array(scored))
+    found = Scores(score_B=np.array(scores, np.float32), scored_B=np.array(scored), metrics=said or {})
     logp = np.full((4, 3), -1.0, np.float32)
     readings = Readings(logp, logp - 0.1, np.full((4, 3), 2.0, np.float32))
     return experience_of(Gathered(made, found, np.arange(4), np.array(live), {}), made, readings, config, beta=beta)
@@ -72,6 +74,10 @@ def test_long_answers_can_cost(options):
     got = experience(options, scores=(0, 0, 0, 0), overlong={"buffer": 2, "penalty": 4.0})
     assert got.advantage_BR[:2, 0].tolist() == [1, -1]
     assert got.metrics["score_mean"] == 0
+
+
+def test_what_the_reward_says_of_itself_is_reported(options):
+    assert experience(options, said={"reward/parts": 2.0}).metrics["reward/parts"] == 2.0
 
 
 def test_importance_weights_ride_on_the_advantages(options):
