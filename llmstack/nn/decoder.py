@@ -34,7 +34,7 @@ class Trunk(nn.Cell):
         Returns:
             (C, D) float32, normalised.
         """
-        hidden_BTD = self(tokens_BT, positions_BT, segments_BT)
+        hidden_BTD = self.construct(tokens_BT, positions_BT, segments_BT)
         return ops.gather(ops.reshape(hidden_BTD, (-1, self.hidden_size)), targets_C, 0)
 
 

@@ -131,7 +131,7 @@ def test_a_stage_whose_encoding_nobody_knows(recipe, data_folder, capsys, monkey
     every = "log_every: 1 step, eval_every: 1 step, save_every: 1 step"
     own = f"+stages.own={{kind: own, data: {source}, eval_data: {source}, budget: 1 step, batch_rows: 1, {every}}}"
     assert main(["data", "show", recipe, "--stage", "own", "plugins=[own_stage]", own]) == 2
-    assert "stage kind own: expected options derived from those of pretrain, sft" in capsys.readouterr().err
+    assert "stage kind own: expected options derived from those of a built-in kind" in capsys.readouterr().err
 
 
 def test_a_step_of_which_the_answers_decide_the_rows(capsys):

@@ -9,6 +9,7 @@ import pytest
 
 from llmstack.config.blend import BlendConfig
 from llmstack.config.data import JsonlConfig, SourceConfig, TextFileConfig
+from llmstack.config.stages import RewardConfig
 from llmstack.data import corpus as corpus_module
 from llmstack.data.corpus import Blend, Corpus
 from llmstack.data.records import PreferenceRecord, PromptRecord, Record, ResponseRecord, TextRecord
@@ -77,6 +78,11 @@ def same(left, right) -> None:
     assert left.report == right.report
 
 
+def reward_stage(seq_len, max_dropped_ratio, length_buckets=None) -> RewardConfig:
+    options = {"seq_len": seq_len, "max_dropped_ratio": max_dropped_ratio, "length_buckets": length_buckets}
+    return RewardConfig.model_construct(**options)
+
+
 def test_rows_are_those_of_the_records(corpus: Corpus, letters: Tokenizer) -> None:
     for packing in ("best_fit", "sequential", "none"):
         wanted = rows.text(RECORDS["text"], letters, 4, packing=packing, seed=1)
@@ -84,7 +90,7 @@ def test_rows_are_those_of_the_records(corpus: Corpus, letters: Tokenizer) -> No
     wanted = rows.chat(RECORDS["chat"], letters, 30, 0.0, seed=1)
     same(corpus.chat(config("chat"), 30, max_untrained_ratio=0.0), wanted)
     same(
-        corpus.pairs(config("pairs"), 20, max_dropped_ratio=0.5, buckets=(10, 20)),
+        corpus.pairs(reward_stage(20, 0.5, (10, 20)), config("pairs")),
         rows.pairs(RECORDS["pairs"], letters, 20, buckets=(10, 20)),
     )
 
@@ -106,8 +112,8 @@ def test_row_length_and_packing_do_not_encode_again(corpus: Corpus, letters: Tok
     assert counted.taken == 3
     corpus.chat(config("chat"), 30, max_untrained_ratio=0.0)
     corpus.chat(config("chat"), 25, max_untrained_ratio=1.0, packing="none")
-    corpus.pairs(config("pairs"), 20, max_dropped_ratio=0.5)
-    corpus.pairs(config("pairs"), 30, max_dropped_ratio=1.0, buckets=(10, 30))
+    corpus.pairs(reward_stage(20, 0.5), config("pairs"))
+    corpus.pairs(reward_stage(30, 1.0, (10, 30)), config("pairs"))
     assert counted.taken == 7
 
 
