@@ -81,21 +81,20 @@ class Scores:
         return int((~self.scored_B).sum())
 
 
-def score_answers(function: RewardFunction, batch: RewardBatch, *, path: str, all_unscored: bool = False) -> Scores:
+def score_answers(function: RewardFunction, batch: RewardBatch, *, path: str) -> Scores:
     """Call a reward function and check what it returns.
 
     Args:
         function: the reward.
         batch: the answers.
         path: where the reward stands in the recipe, for messages, e.g. ``stages.policy.reward``.
-        all_unscored: a batch without a single score is no error.
 
     Returns:
         One score per answer, in the batch's order.
 
     Raises:
-        UserError: the function failed, the result has another length or an item that is neither a finite number nor
-            None or NaN, or no answer at all was scored.
+        UserError: the function failed, the result has another length, or an item that is neither a finite number nor
+            None or NaN.
     """
     result = call(function, batch, path=path)
     if not isinstance(result, Sequence | np.ndarray) or isinstance(result, str | bytes):
@@ -110,9 +109,32 @@ def score_answers(function: RewardFunction, batch: RewardBatch, *, path: str, al
         )
     numbers = np.array([number(item, f"score {index}", path) for index, item in enumerate(result)], np.float64)
     scored = ~np.isnan(numbers)
-    if len(batch) and not scored.any() and not all_unscored:
-        raise UserError(none_scored(batch, path))
     return Scores(score_B=np.where(scored, numbers, 0.0).astype(np.float32), scored_B=scored)
+
+
+class FirstScores:
+    """Tells a reward that never scores from one that had nothing to score.
+
+    A reward whose first batch has not one score is wrong. Later a batch without a score may happen, e.g. when a policy
+    has learnt to say nothing; such batches are counted as unscored like single answers.
+    """
+
+    def __init__(self) -> None:
+        self._seen = False
+
+    def note(self, scored_B: np.ndarray, complaint: Callable[[], str]) -> None:
+        """Look at a batch.
+
+        Args:
+            scored_B: (B,) bool, which of its answers have a score.
+            complaint: makes the message.
+
+        Raises:
+            UserError: nothing has been scored so far.
+        """
+        self._seen = self._seen or bool(scored_B.any())
+        if scored_B.size and not self._seen:
+            raise UserError(complaint())
 
 
 def call(function: Callable[..., Any], *arguments: object, path: str) -> Any:

@@ -63,7 +63,7 @@ def _values(reward: RewardFunction, batch: RewardBatch) -> list[float | None]:
 
 def _scores(reward: RewardFunction, batch: RewardBatch) -> Scores:
     try:
-        return score_answers(reward, batch, path="reward", all_unscored=True)
+        return score_answers(reward, batch, path="reward")
     except UserError as error:
         raise AssertionError(str(error)) from error
 

@@ -7,7 +7,7 @@ import numpy as np
 from llmstack.config.rewards import CombineConfig, RewardPartConfig
 from llmstack.errors import UserError
 from llmstack.rl.combine import Shares, part_factors
-from llmstack.rl.rewards_api import Scores, none_scored
+from llmstack.rl.rewards_api import FirstScores, Scores, none_scored
 from llmstack.rl.whiten import masked_mean
 from llmstack.stages.base import Stage
 from llmstack.stages.online.rewards import StageReward, make_reward
@@ -24,7 +24,7 @@ class CombinedReward(StageReward):
     """
 
     def __init__(self, config: CombineConfig, stage: Stage, path: str) -> None:
-        self._parts, self._path = config.of, path
+        self._parts, self._path, self._first = config.of, path, FirstScores()
         self._rewards = {
             name: make_reward(part.reward, stage, f"{path}.of.{name}.reward") for name, part in config.of.items()
         }
@@ -44,9 +44,9 @@ class CombinedReward(StageReward):
         """
         scores = {name: reward.score(rollout) for name, reward in self._rewards.items()}
         factor_PB, scored_B = part_factors(self._shares, np.array([part.scored_B for part in scores.values()]))
-        if not scored_B.any():
-            missing = ", ".join(f"{name} {found.num_unscored}" for name, found in scores.items())
-            raise UserError(f"{none_scored(rollout.texts, self._path)} Unscored by part: {missing}.")
+        missing = ", ".join(f"{name} {found.num_unscored}" for name, found in scores.items())
+        complaint = f"{none_scored(rollout.texts, self._path)} Unscored by part: {missing}."
+        self._first.note(scored_B, lambda: complaint)
         total_B, token_BR = np.zeros(len(scored_B)), np.zeros(rollout.mask_BR.shape)
         for (name, found), factor_B in zip(scores.items(), factor_PB, strict=True):
             total_B += factor_B * self._clipped(name, found)

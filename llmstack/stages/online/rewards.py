@@ -15,7 +15,7 @@ from llmstack.data.tokenizer import Tokenizer
 from llmstack.models.score_statistics import read_statistics
 from llmstack.registry import REWARDS
 from llmstack.rewards.text_reward import TextReward
-from llmstack.rl.rewards_api import RewardFunction, Scores, score_answers
+from llmstack.rl.rewards_api import FirstScores, RewardFunction, Scores, none_scored, score_answers
 from llmstack.stages.base import Stage
 from llmstack.stages.online.rollout import Rollout
 from llmstack.stages.scoring import LastScores
@@ -97,15 +97,19 @@ class FunctionReward:
     """
 
     def __init__(self, function: RewardFunction, path: str) -> None:
-        self._function, self._path = function, path
+        self._function, self._path, self._first = function, path, FirstScores()
 
     def score(self, rollout: Rollout) -> Scores:
         """One score an answer.
 
         Args:
             rollout: prompts and answers.
+
+        Raises:
+            UserError: the function failed, returned something else than scores, or scores nothing.
         """
         scores = score_answers(self._function, rollout.texts, path=self._path)
+        self._first.note(scores.scored_B, lambda: none_scored(rollout.texts, self._path))
         if isinstance(self._function, TextReward):
             return replace(scores, metrics={f"reward/{key}": n for key, n in self._function.metrics().items()})
         return scores

@@ -11,7 +11,7 @@ from llmstack.config.rewards import StepsRewardConfig
 from llmstack.errors import UserError
 from llmstack.plugins import load_function
 from llmstack.rewards.steps import StepBatch, step_spans, token_at
-from llmstack.rl.rewards_api import Scores, call, none_scored, number
+from llmstack.rl.rewards_api import FirstScores, Scores, call, none_scored, number
 from llmstack.stages.base import Stage
 from llmstack.stages.online.rewards import StageReward
 from llmstack.stages.online.rollout import Rollout
@@ -31,7 +31,7 @@ class StepsReward(StageReward):
 
     def __init__(self, config: StepsRewardConfig, stage: Stage, path: str) -> None:
         self._config, self._path, self._tokenizer = config, path, stage.context.tokenizer
-        self._function = load_function(config.function)
+        self._function, self._first = load_function(config.function), FirstScores()
 
     def score(self, rollout: Rollout) -> Scores:
         """One score an answer, earned step by step.
@@ -60,8 +60,7 @@ class StepsReward(StageReward):
             scored_B[row] = len(steps) > 0 and not np.isnan(values).any()
             if scored_B[row]:
                 self._place(token_score_BR[row], values, spans[row], self._ids(rollout, row))
-        if not scored_B.any():
-            raise UserError(none_scored(texts, self._path))
+        self._first.note(scored_B, lambda: none_scored(texts, self._path))
         steps_mean = float(np.mean([len(steps) for steps in batch.steps]))
         return Scores(token_score_BR.sum(axis=1), scored_B, token_score_BR, {"reward/steps": steps_mean})
 

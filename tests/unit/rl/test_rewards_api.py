@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from llmstack.errors import StepUndone, UserError
-from llmstack.rl.rewards_api import RewardBatch, Scores, score_answers
+from llmstack.rl.rewards_api import (
+    FirstScores,
+    RewardBatch,
+    Scores,
+    none_scored,
+    score_answers,
+)
 from tests.tolerances import F32_ATOL
 
 BATCH = RewardBatch(prompts=["a", "b", "c"], responses=["x", "yy", "zzz"], answers=[None, "y", None])
@@ -80,12 +86,22 @@ def test_errors_of_ours_pass(error):
 
 
 @pytest.mark.parametrize("result", [[None] * 3, [float("nan")] * 3])
-def test_a_batch_without_a_single_score(result):
+def test_a_reward_that_never_scores_is_told_at_its_first_batch(result):
+    scores = scored(result)
+    assert scores.num_unscored == 3
     with pytest.raises(UserError, match=r"reward: expected a score for at least one of 3 answers, got none \(all None"):
-        scored(result)
+        FirstScores().note(scores.scored_B, lambda: none_scored(BATCH, "reward"))
     without = RewardBatch(prompts=["a"], responses=["x"], answers=[None])
-    with pytest.raises(UserError, match="The prompts' data has no `answer`"):
-        score_answers(lambda batch: [None], without, path="reward")
+    assert "The prompts' data has no `answer`" in none_scored(without, "reward")
+
+
+def test_a_reward_may_have_nothing_to_score_later():
+    blank, some = np.zeros(2, bool), np.array([True, False])
+    seen = FirstScores()
+    seen.note(np.zeros(0, bool), str)
+    seen.note(some, str)
+    for _ in range(20):
+        seen.note(blank, str)
 
 
 def test_what_is_earned_before_the_end_is_part_of_the_score():

@@ -26,6 +26,17 @@ def test_a_function_is_checked():
         FunctionReward(lambda batch: [1.0], "stages.p.reward").score(rollout())
 
 
+def test_a_function_that_scores_nothing_is_told_at_once_and_one_that_has_nothing_to_score_is_not():
+    found = [[None, None]]
+    reward = FunctionReward(lambda batch: found[-1], "stages.p.reward")
+    with pytest.raises(UserError, match="stages.p.reward: expected a score for at least one of 2 answers"):
+        reward.score(rollout())
+    found.append([1.0, None])
+    reward.score(rollout())
+    found.append([None, None])
+    assert reward.score(rollout()).num_unscored == 2
+
+
 def test_a_registered_function_scores_the_texts():
     reward = make_reward(RewardSourceConfig(kind="pep257_style"), None, "reward")
     assert isinstance(reward, FunctionReward)
