@@ -6,7 +6,6 @@ the data goes. No gradient passes through the sampling.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -17,7 +16,6 @@ from llmstack.engine.protocol import StepReport
 from llmstack.models.causal_lm import CausalLM
 from llmstack.rl.kl import sequence_kl, token_kl
 from llmstack.rl.kl_control import FixedKl
-from llmstack.rl.minibatch import Minibatch, minibatches
 from llmstack.rl.rewards_api import Scores
 from llmstack.rl.whiten import masked_mean
 from llmstack.stages.distill.objective import AnswerObjective
@@ -26,6 +24,7 @@ from llmstack.stages.learner import Learner
 from llmstack.stages.online.rewards import make_reward
 from llmstack.stages.online.rollout import Rollout
 from llmstack.stages.online.stage import OnlineStage
+from llmstack.stages.online.updates import Learned, Seen, deal, update_on
 
 
 class DistillOnlineStage(OnlineStage):
@@ -70,13 +69,14 @@ class DistillOnlineStage(OnlineStage):
         """
         rollout = self.answer("rollout", index)
         measured = self._measure(rollout)
-        learned, skipped = self._learn(index, rollout)
+        learned = self._learn(index, rollout)
         drawn = self.loader.drain()
+        metrics = measured | {name.removeprefix("policy_"): value for name, value in learned.metrics.items()}
         return StepReport(
-            metrics={f"train/{name}": value for name, value in (measured | learned).items()} | drawn.metrics,
+            metrics={f"train/{name}": value for name, value in metrics.items()} | drawn.metrics,
             tokens=rollout.num_tokens,
             gauges={"train/lr": self.learner.lr, **drawn.gauges},
-            skipped=skipped,
+            skipped=learned.skipped,
             shown=("train/loss", "train/reverse_kl"),
             rows=drawn.rows,
         )
@@ -97,20 +97,18 @@ class DistillOnlineStage(OnlineStage):
             "sampler_mismatch": float(mismatch.max()),
         }
 
-    def _learn(self, iteration: int, rollout: Rollout) -> tuple[dict[str, float], bool]:
-        """Means over the updates, and whether one was skipped."""
-        config, seen, skipped = self.config, defaultdict(list), False
+    def _learn(self, iteration: int, rollout: Rollout) -> Learned:
+        """Passes of minibatches over the answers."""
+        config, seen = self.config, Seen()
         seed = self.context.derived_seed("minibatches")
         total_steps = self.total_steps * config.epochs * config.minibatches
-        for epoch in range(config.epochs):
-            num_rows = len(rollout.mask_BR)
-            for batch in minibatches(num_rows, config.minibatches, seed=seed, iteration=iteration, epoch=epoch):
-                count, inputs = _micro_batches(rollout, batch, config.accumulate)
-                report = self.learner.update(count, inputs, total_steps)
-                seen["loss"].append(report.loss)
-                seen["grad_norm"].append(report.grad_norm)
-                skipped = skipped or not report.finite
-        return {name: float(np.mean(values)) for name, values in seen.items()}, skipped
+        for minibatch in deal(config, len(rollout.mask_BR), seed=seed, iteration=iteration):
+            columns = {"mask": rollout.mask_BR}
+            report = update_on(
+                self.learner, minibatch, rollout, columns, accumulate=config.accumulate, total_steps=total_steps
+            )
+            seen.note("policy", report, ())
+        return seen.learned()
 
 
 class TeacherScore:
@@ -133,13 +131,3 @@ class TeacherScore:
         length_B = np.maximum(rollout.mask_BR.sum(axis=1), 1.0)
         score_B = ((logp_BR * rollout.mask_BR).sum(axis=1) / length_B).astype(np.float32)
         return Scores(score_B=score_B, scored_B=np.isfinite(score_B))
-
-
-def _micro_batches(rollout: Rollout, batch: Minibatch, parts: int) -> tuple[float, list[dict[str, np.ndarray]]]:
-    """Answer tokens of a minibatch, and the inputs of its micro-batches."""
-    mask_MR = rollout.mask_BR[batch.rows_M] * batch.weight_M[:, None]
-    inputs = [
-        rollout.inputs(rows) | {"targets": rollout.states(len(rows)), "mask": mask.reshape(-1)}
-        for rows, mask in zip(np.split(batch.rows_M, parts), np.split(mask_MR, parts), strict=True)
-    ]
-    return float(mask_MR.sum()), inputs

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from llmstack.config.online import OnlineConfig
+from llmstack.config.online import RolloutConfig
 from llmstack.optim.updater import UpdateReport
 from llmstack.rl.minibatch import Minibatch, minibatches
 from llmstack.stages.learner import Learner
@@ -76,7 +76,7 @@ class Seen:
         return Learned(metrics, self._skipped)
 
 
-def deal(config: OnlineConfig, num_rows: int, *, seed: int, iteration: int) -> list[Minibatch]:
+def deal(config: RolloutConfig, num_rows: int, *, seed: int, iteration: int) -> list[Minibatch]:
     """The minibatches of all epochs of an iteration, in order.
 
     Args:
