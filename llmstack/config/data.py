@@ -126,8 +126,6 @@ class ArithmeticConfig(SourceConfig):
     """train: for supervised training; policy: prompts kept for reinforcement learning; eval: never trained on."""
     digits: int = Field(default=2, gt=0, le=3)
     """Most digits of a number; smaller numbers are among them."""
-    forgotten_carries: float = Field(default=0.0, ge=0, lt=1)
-    """Share of the carries that the written results forget: demonstrations by somebody who makes mistakes."""
     limit: int | None = Field(default=None, gt=0)
     """Keep the first N sums after the seeded shuffle; null keeps all."""
 
