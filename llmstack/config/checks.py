@@ -176,10 +176,12 @@ def _check_lengths(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             continue
         key = ".".join((*path, "max_position_embeddings"))
         limit, fix = f"at most {key} ({context})", f"Shorten it, or raise {key}."
-        seq_len, response = _int(stage, "seq_len"), _int(stage, "response_len")
+        response = _int(stage, "response_len")
         buckets = stage.get("prompt_buckets") if isinstance(stage, Mapping) else None
-        if seq_len is not None and seq_len > context:
-            yield f"stages.{name}.seq_len", f"expected {limit}, got {seq_len}. {fix}"
+        for keys in (("seq_len",), ("pretraining", "seq_len")):
+            seq_len = _int(stage, *keys)
+            if seq_len is not None and seq_len > context:
+                yield ".".join(("stages", name, *keys)), f"expected {limit}, got {seq_len}. {fix}"
         if response is not None and isinstance(buckets, list) and buckets and isinstance(buckets[-1], int):
             if buckets[-1] + response > context:
                 what = f"the last of prompt_buckets and response_len together {limit}"

@@ -87,8 +87,6 @@ class GrpoConfig(OnlineConfig):
     """Soft punishment near the length limit; null is off."""
     dynamic_sampling: DynamicSamplingConfig | None = None
     """Replace groups without spread by those of further prompts; null is off."""
-    importance_cap: float | None = Field(default=None, gt=0)
-    """Weigh each token by min(p / p of the sampler, importance_cap); null does not weigh."""
 
     @property
     def steps_are_alike(self) -> bool:

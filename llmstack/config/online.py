@@ -130,6 +130,8 @@ class OnlineConfig(RolloutConfig):
     """Weight of the entropy bonus."""
     max_ratio_kl: float | None = Field(default=None, gt=0)
     """Leave an iteration's remaining minibatches when KL(old || new) per token passes this."""
+    importance_cap: float | None = Field(default=None, gt=0)
+    """Weigh each token by min(p / p of the sampler, importance_cap); null does not weigh."""
     kl: KlConfig
     """KL to the reference."""
 

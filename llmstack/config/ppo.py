@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from typing_extensions import Self
 
 from llmstack.config.base import Strict, reject
+from llmstack.config.data import AnySource
 from llmstack.config.markers import AnyModelRef
 from llmstack.config.online import OnlineConfig
 
@@ -44,6 +45,30 @@ class CriticConfig(Strict):
         return self
 
 
+class ScoresConfig(Strict):
+    """What is done with the scores of answers before they are rewards; reported scores stay as they are."""
+
+    normalise: Literal["none", "running"] = "none"
+    """running: divide by the standard deviation of all scores of the stage so far; the sign keeps its meaning."""
+    clip: float | None = Field(default=None, gt=0)
+    """Then keep each score between -clip and clip; null does not."""
+
+
+class PretrainingConfig(Strict):
+    """Text the policy goes on predicting while it learns from the reward (PPO-ptx), so that it unlearns less."""
+
+    data: AnySource
+    """The text."""
+    data_kind: Literal["text", "chat"] = "text"
+    """text: documents, of which every token is trained; chat: conversations, of which the assistant's tokens are."""
+    coef: float = Field(gt=0)
+    """Weight of the mean loss of a text's token beside the policy loss."""
+    seq_len: int = Field(gt=1)
+    """Tokens T in a row of text."""
+    batch_rows: int = Field(gt=0)
+    """Rows of text in each optimizer step; a multiple of ``accumulate``."""
+
+
 class PpoConfig(OnlineConfig):
     """PPO from a reward, with KL to a reference."""
 
@@ -51,14 +76,33 @@ class PpoConfig(OnlineConfig):
     """Discount."""
     lam: float = Field(default=0.95, ge=0, le=1)
     """GAE's lambda."""
+    scores: ScoresConfig = Field(default_factory=ScoresConfig)
+    """How scores become rewards."""
+    whiten_rewards: bool = False
+    """Divide the rewards of tokens (scores and KL costs) by their deviation over the iteration; the mean stays."""
     whiten_advantages: bool = True
     """Mean 0 and variance 1 over all real tokens of the iteration."""
-    truncated: Literal["bootstrap", "penalty"] = "bootstrap"
-    """An answer cut off by ``response_len``: continue it by its value, or score it as ``missing_eos_score``."""
+    truncated: Literal["bootstrap", "penalty", "mask", "drop"] = "bootstrap"
+    """An answer cut off by ``response_len`` goes on by its value (bootstrap), ends with ``missing_eos_score``
+    (penalty), has no loss but is in the statistics that whiten (mask), or is out of both (drop)."""
     missing_eos_score: float | None = None
     """penalty: replaces the score of a cut-off answer."""
+    pretraining: PretrainingConfig | None = None
+    """A language loss on further text in each update of the policy; null is off."""
     critic: CriticConfig
     """The value model."""
+
+    @property
+    def longest_row(self) -> int:
+        """The longest prompt with the longest answer, or a row of text."""
+        return max(super().longest_row, self.pretraining.seq_len if self.pretraining else 0)
+
+    @model_validator(mode="after")
+    def _check_pretraining(self) -> Self:
+        if self.pretraining is not None and (rows := self.pretraining.batch_rows) % self.accumulate:
+            text = f"expected batch_rows to be a multiple of accumulate ({self.accumulate}), got {rows}."
+            reject(self, {"pretraining": f"{text} Change one of the two."})
+        return self
 
     @model_validator(mode="after")
     def _check_truncated(self) -> Self:

@@ -22,6 +22,8 @@ class StepReport:
         skipped: True when a gradient was not finite, so that the step changed nothing.
         shown: names of the metrics that a person watching wants to see, the most telling first.
         rows: numbers of the rows of the data the step read, by part of the data.
+        seconds: how long each part of the step took, compiling not counted; a log line has their means as
+            ``seconds/<part>``.
     """
 
     metrics: Mapping[str, float]
@@ -30,6 +32,7 @@ class StepReport:
     skipped: bool = False
     shown: Sequence[str] = ("train/loss",)
     rows: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

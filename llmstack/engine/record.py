@@ -12,6 +12,8 @@ from typing_extensions import Self
 from llmstack.engine.atomic import finite_or_none
 from llmstack.engine.protocol import StepReport
 
+_SECONDS = "seconds/"
+
 
 @dataclass(frozen=True)
 class StageResult:
@@ -84,7 +86,8 @@ class Record:
         self.window_seconds += seconds
         self.skipped_steps += report.skipped
         self.skipped_in_row = self.skipped_in_row + 1 if report.skipped else 0
-        for name, value in report.metrics.items():
+        timed = {f"{_SECONDS}{part}": spent for part, spent in report.seconds.items()}
+        for name, value in (dict(report.metrics) | timed).items():
             total = self.window.setdefault(name, [0.0, 0])
             if math.isfinite(value):
                 total[0] += float(value)
@@ -105,7 +108,7 @@ class Record:
             name: total / count if count else None for name, (total, count) in self.window.items()
         }
         line["train/skipped_steps"] = self.skipped_steps
-        self.last.update(line)
+        self.last.update({name: value for name, value in line.items() if not name.startswith(_SECONDS)})
         line["tokens_per_second"] = self.recent_speed
         self.window, self.window_tokens, self.window_seconds = {}, 0, 0.0
         return line

@@ -38,6 +38,24 @@ def token_rewards(
     return reward_BR
 
 
+def shaped_scores(score_B: np.ndarray, *, std: float, clip: float | None) -> np.ndarray:
+    """``clip(score / std, -clip, clip)``: scores in units of their deviation, none of which rules an iteration.
+
+    The mean is not taken off, so that the sign of a score keeps its meaning (Engstrom et al. 2020, section 3, do the
+    same with rewards).
+
+    Args:
+        score_B: (B,) float.
+        std: their deviation, above 0; 1 leaves them.
+        clip: the bound; None leaves it out.
+
+    Returns:
+        (B,) float32.
+    """
+    scaled_B = np.asarray(score_B, np.float64) / std
+    return (scaled_B if clip is None else np.clip(scaled_B, -clip, clip)).astype(np.float32)
+
+
 def last_real_token(response_mask_BR: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where each answer ends.
 

@@ -28,15 +28,6 @@ from tests.integration.tiny_run import (
 )
 
 
-@pytest.fixture(scope="module")
-def straight(tmp_path_factory):
-    """A finished run."""
-    folder = tmp_path_factory.mktemp("straight") / "run"
-    done = train(folder)
-    assert done.returncode == 0, done.stderr
-    return folder
-
-
 def test_every_stage_is_done_and_in_the_summary(straight):
     told = summary(straight)
     assert told["status"] == "done"

@@ -72,7 +72,8 @@ def metrics(run_dir: Path, stage: str) -> list[dict]:
     """The stage's log without what depends on the clock."""
     lines = (run_dir / stage / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     clocks = ("time", "tokens_per_second")
-    return [{key: value for key, value in json.loads(line).items() if key not in clocks} for line in lines]
+    parsed = (json.loads(line) for line in lines)
+    return [{k: v for k, v in line.items() if k not in clocks and not k.startswith("seconds/")} for line in parsed]
 
 
 def wait_for_steps(log: Path, steps: int, process: subprocess.Popen) -> None:

@@ -24,7 +24,7 @@ from llmstack.stages.learner import Learner
 from llmstack.stages.online.rewards import make_reward
 from llmstack.stages.online.rollout import Rollout
 from llmstack.stages.online.stage import OnlineStage
-from llmstack.stages.online.updates import Learned, Seen, deal, update_on
+from llmstack.stages.online.updates import Learned, Seen, cut, deal, update_on
 
 
 class DistillOnlineStage(OnlineStage):
@@ -67,9 +67,12 @@ class DistillOnlineStage(OnlineStage):
         Args:
             index: number of the iteration, from 1.
         """
-        rollout = self.answer("rollout", index)
-        measured = self._measure(rollout)
-        learned = self._learn(index, rollout)
+        with self.times.phase("rollout"):
+            rollout = self.answer("rollout", index)
+        with self.times.phase("score"):
+            measured = self._measure(rollout)
+        with self.times.phase("update"):
+            learned = self._learn(index, rollout)
         drawn = self.loader.drain()
         metrics = measured | {name.removeprefix("policy_"): value for name, value in learned.metrics.items()}
         return StepReport(
@@ -79,6 +82,7 @@ class DistillOnlineStage(OnlineStage):
             skipped=learned.skipped,
             shown=("train/loss", "train/reverse_kl"),
             rows=drawn.rows,
+            seconds=self.times.take(),
         )
 
     def _measure(self, rollout: Rollout) -> dict[str, float]:
@@ -103,10 +107,8 @@ class DistillOnlineStage(OnlineStage):
         seed = self.context.derived_seed("minibatches")
         total_steps = self.total_steps * config.epochs * config.minibatches
         for minibatch in deal(config, len(rollout.mask_BR), seed=seed, iteration=iteration):
-            columns = {"mask": rollout.mask_BR}
-            report = update_on(
-                self.learner, minibatch, rollout, columns, accumulate=config.accumulate, total_steps=total_steps
-            )
+            step = cut(minibatch, rollout, {"mask": rollout.mask_BR}, accumulate=config.accumulate)
+            report = update_on(self.learner, step, total_steps=total_steps)
             seen.note("policy", report, ())
         return seen.learned()
 

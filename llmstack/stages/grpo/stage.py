@@ -18,7 +18,7 @@ from llmstack.stages.learner import Learner
 from llmstack.stages.objectives import PolicyObjective
 from llmstack.stages.online.rollout import Rollout
 from llmstack.stages.online.stage import OnlineStage
-from llmstack.stages.online.updates import POLICY_METRICS, Learned, Seen, deal, policy_columns, update_on
+from llmstack.stages.online.updates import POLICY_METRICS, Learned, Seen, cut, deal, policy_columns, update_on
 
 
 class GrpoStage(OnlineStage):
@@ -62,11 +62,13 @@ class GrpoStage(OnlineStage):
                 group with spread.
         """
         gathered = self.gather(index)
-        rollout = gathered.drawn.take(gathered.rows_B)
-        readings = self.read(rollout)
-        experience = experience_of(gathered, rollout, readings, self.config, beta=self.kl.beta)
+        with self.times.phase("score"):
+            rollout = gathered.drawn.take(gathered.rows_B)
+            readings = self.read(rollout)
+            experience = experience_of(gathered, rollout, readings, self.config, beta=self.kl.beta)
         self.check_ceiling(experience.kl)
-        learned = self.learn(index, rollout, readings, experience)
+        with self.times.phase("update"):
+            learned = self.learn(index, rollout, readings, experience)
         self.kl.update(experience.kl, len(rollout.mask_BR))
         drawn = self.loader.drain()
         metrics = {f"train/{name}": value for name, value in (experience.metrics | learned.metrics).items()}
@@ -77,6 +79,7 @@ class GrpoStage(OnlineStage):
             skipped=learned.skipped,
             shown=("train/score_mean", "train/kl_policy_ref"),
             rows=drawn.rows,
+            seconds=self.times.take(),
         )
 
     def gather(self, index: int) -> Gathered:
@@ -90,8 +93,10 @@ class GrpoStage(OnlineStage):
         """
 
         def draw(number: int) -> tuple[Rollout, Scores]:
-            rollout = self.answer("rollout", index, number)
-            return rollout, self.reward.score(rollout)
+            with self.times.phase("rollout"):
+                rollout = self.answer("rollout", index, number)
+            with self.times.phase("score"):
+                return rollout, self.reward.score(rollout)
 
         dynamic = self.config.dynamic_sampling
         max_refills = None if dynamic is None else dynamic.max_refills
@@ -139,15 +144,8 @@ class GrpoStage(OnlineStage):
         for minibatch in deal(config, len(rollout.mask_BR), seed=seed, iteration=iteration):
             if not experience.count_B[minibatch.rows_M].any():
                 continue
-            report = update_on(
-                self.learner,
-                minibatch,
-                rollout,
-                columns,
-                accumulate=config.accumulate,
-                total_steps=self.total_steps * config.epochs * config.minibatches,
-                count_B=experience.count_B,
-            )
+            step = cut(minibatch, rollout, columns, accumulate=config.accumulate, count_B=experience.count_B)
+            report = update_on(self.learner, step, total_steps=self.total_steps * config.epochs * config.minibatches)
             seen.note("policy", report, POLICY_METRICS)
             if config.max_ratio_kl is not None and seen.last("kl_old_new") > config.max_ratio_kl:
                 break

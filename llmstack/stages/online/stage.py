@@ -21,6 +21,7 @@ from llmstack.models.checkpoint_io import build_causal
 from llmstack.models.weights import export_arrays, import_arrays, share_parameters
 from llmstack.rl.kl import sequence_kl
 from llmstack.rl.kl_control import AdaptiveKl, FixedKl, kl_controller
+from llmstack.runtime.phases import PhaseTimes
 from llmstack.stages.base import Stage
 from llmstack.stages.learner import Learner
 from llmstack.stages.online.judge import judge
@@ -39,6 +40,7 @@ class OnlineStage(Stage):
         reference: what the KL is measured against.
         prompts: of training.
         kl: weight of the KL to the reference.
+        times: seconds of a step's phases.
     """
 
     config: OnlineConfig
@@ -72,6 +74,7 @@ class OnlineStage(Stage):
         self.policy_logp, self.reference_logp = TargetLogProbs(self.policy), TargetLogProbs(self.reference)
         self.kl = self.kl_control()
         self.sampler = GeneratorPool(self.policy, eos_ids=self.context.tokenizer.eos_ids)
+        self.times = PhaseTimes()
         self._samples: list[dict[str, Any]] = []
 
     def kl_control(self) -> FixedKl | AdaptiveKl:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from llmstack.config.online import RolloutConfig
+from llmstack.data.row_tables import Batch
 from llmstack.optim.updater import UpdateReport
 from llmstack.rl.minibatch import Minibatch, minibatches
 from llmstack.stages.learner import Learner
@@ -121,39 +122,60 @@ def policy_columns(
     }
 
 
-def update_on(
-    learner: Learner,
+@dataclass(frozen=True)
+class Cut:
+    """A minibatch cut into micro-batches.
+
+    Attributes:
+        count: what its loss is divided by.
+        tokens: tokens of a weight above 0.
+        batches: the objective's inputs by name, in its order.
+    """
+
+    count: float
+    tokens: float
+    batches: list[Batch]
+
+
+def cut(
     minibatch: Minibatch,
     rollout: Rollout,
     columns: Mapping[str, np.ndarray],
     *,
     accumulate: int,
-    total_steps: int,
     count_B: np.ndarray | None = None,
-) -> UpdateReport:
-    """One optimizer step on a minibatch.
+) -> Cut:
+    """The inputs of one optimizer step.
 
     Args:
-        learner: takes it.
         minibatch: which rows.
         rollout: prompts and answers.
         columns: the objective's inputs after the model's own, in order; the last is ``mask``, weights of tokens.
         accumulate: micro-batches the minibatch is cut into.
-        total_steps: optimizer steps of the whole stage.
         count_B: what each row adds to what the loss is divided by; None: its tokens of a weight above 0.
-
-    Returns:
-        What the step did, its metrics as means over tokens of a weight above 0.
     """
     mask_MR = columns["mask"][minibatch.rows_M] * minibatch.weight_M[:, None]
-    tokens_M = (mask_MR > 0).sum(axis=1)
-    tokens = float(tokens_M.sum())
+    tokens = float((mask_MR > 0).sum())
     count = tokens if count_B is None else float((count_B[minibatch.rows_M] * minibatch.weight_M).sum())
     batches = []
     for rows, mask in zip(np.split(minibatch.rows_M, accumulate), np.split(mask_MR, accumulate), strict=True):
         picked = {name: column[rows].reshape(-1) if column.ndim else column for name, column in columns.items()}
         inputs = rollout.inputs(rows) | {"targets": rollout.states(len(rows))}
         batches.append(inputs | picked | {"mask": mask.reshape(-1)})
-    report = learner.update(count, batches, total_steps)
-    per_token = max(count, 1.0) / max(tokens, 1.0)
+    return Cut(count, tokens, batches)
+
+
+def update_on(learner: Learner, step: Cut, *, total_steps: int) -> UpdateReport:
+    """One optimizer step on a minibatch.
+
+    Args:
+        learner: takes it.
+        step: the minibatch.
+        total_steps: optimizer steps of the whole stage.
+
+    Returns:
+        What the step did, its metrics as means over tokens of a weight above 0.
+    """
+    report = learner.update(step.count, step.batches, total_steps)
+    per_token = max(step.count, 1.0) / max(step.tokens, 1.0)
     return replace(report, metrics=tuple(value * per_token for value in report.metrics))

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmstack.config.ppo import PpoConfig
-from llmstack.optim.updater import UpdateReport
-from llmstack.rl.minibatch import Minibatch
 from llmstack.stages.learner import Learner
 from llmstack.stages.online.rollout import Rollout
-from llmstack.stages.online.updates import POLICY_METRICS, Learned, Seen, deal, policy_columns, update_on
+from llmstack.stages.online.updates import POLICY_METRICS, Learned, Seen, cut, deal, policy_columns, update_on
 from llmstack.stages.ppo.experience import Experience
+from llmstack.stages.ppo.pretraining import TextMix
 
 SHARED_METRICS = ("value_loss", "value_mean")
 
@@ -38,11 +37,16 @@ class PpoLearner:
         critic: descends the clipped value error; None when it shares the policy's trunk.
         config: the stage's options.
         seed: of the minibatches' order.
+        text: what the policy predicts besides, in the objective of which it then is; None: nothing.
     """
 
-    def __init__(self, policy: Learner, critic: Learner | None, config: PpoConfig, *, seed: int) -> None:
+    def __init__(
+        self, policy: Learner, critic: Learner | None, config: PpoConfig, *, seed: int, text: TextMix | None = None
+    ) -> None:
         self.policy, self.critic = policy, critic
-        self._config, self._seed = config, seed
+        self._config, self._seed, self._text = config, seed, text
+        of_policy = POLICY_METRICS if critic else POLICY_METRICS + SHARED_METRICS
+        self._policy_metrics = of_policy if text is None else (*of_policy, "text_loss")
 
     def learn(self, iteration: int, rollout: Rollout, experience: Experience, schedule: Schedule) -> Learned:
         """Several passes over one rollout, left early when the policy moved too far from the one that sampled.
@@ -63,15 +67,20 @@ class PpoLearner:
         for minibatch in deal(config, len(rollout.mask_BR), seed=self._seed, iteration=iteration):
             if policy_learns:
                 columns = of_policy if self.critic else _joined(of_policy, of_critic)
-                report = self._update(self.policy, minibatch, rollout, columns, schedule.policy_steps)
-                seen.note("policy", report, POLICY_METRICS if self.critic else POLICY_METRICS + SHARED_METRICS)
+                step = cut(minibatch, rollout, columns, accumulate=config.accumulate)
+                step = self._text.add_to(step) if self._text else step
+                report = update_on(self.policy, step, total_steps=schedule.policy_steps)
+                seen.note("policy", report, self._policy_metrics)
             if self.critic:
-                report = self._update(self.critic, minibatch, rollout, of_critic, schedule.critic_steps)
+                step = cut(minibatch, rollout, of_critic, accumulate=config.accumulate)
+                report = update_on(self.critic, step, total_steps=schedule.critic_steps)
                 seen.note("value", report, ("value_mean",))
             if config.max_ratio_kl is not None and policy_learns and seen.last("kl_old_new") > config.max_ratio_kl:
                 break
         learned = seen.learned()
         learned.metrics["updates"] = float(seen.count("value_loss"))
+        if self._text and "text_loss" in learned.metrics:
+            learned.metrics["text_loss"] /= self._text.coef
         return learned
 
     def _policy_columns(self, rollout: Rollout, experience: Experience) -> dict[str, np.ndarray]:
@@ -86,18 +95,6 @@ class PpoLearner:
 
     def _critic_columns(self, experience: Experience) -> dict[str, np.ndarray]:
         return {"old_value": experience.old_value_BR, "returns": experience.return_BR, "mask": experience.mask_BR}
-
-    def _update(
-        self,
-        learner: Learner,
-        minibatch: Minibatch,
-        rollout: Rollout,
-        columns: dict[str, np.ndarray],
-        total_steps: int,
-    ) -> UpdateReport:
-        return update_on(
-            learner, minibatch, rollout, columns, accumulate=self._config.accumulate, total_steps=total_steps
-        )
 
 
 def _joined(of_policy: dict[str, np.ndarray], of_critic: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

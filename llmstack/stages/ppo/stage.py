@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 from mindspore import Tensor, nn
 
 from llmstack.config.ppo import PpoConfig
-from llmstack.engine.protocol import StepReport
+from llmstack.engine.protocol import StageState, StepReport
+from llmstack.errors import UserError
 from llmstack.losses.ppo import PolicyLoss, ValueLoss
 from llmstack.models.actor_critic import ActorCritic
+from llmstack.rl.score_scale import ScoreScale
 from llmstack.stages.learner import Learner
 from llmstack.stages.objectives import ActorCriticObjective, CriticObjective, PolicyObjective
 from llmstack.stages.online.rollout import Rollout
 from llmstack.stages.online.stage import OnlineStage
-from llmstack.stages.ppo.experience import Readings, experience_of
+from llmstack.stages.ppo.experience import Experience, Readings, experience_of
 from llmstack.stages.ppo.learning import PpoLearner, Schedule
+from llmstack.stages.ppo.pretraining import TextMix, WithText
 from llmstack.stages.scoring import TargetLogProbsAndValues, TargetValues
 
 
@@ -40,6 +44,13 @@ class PpoStage(OnlineStage):
             source = options.init_from or self.config.init_from
             self.critic = self.to_train(self.scalar_model(source, "critic"), "critic")
 
+    def build_loader(self) -> None:
+        """Prompts, and the text that is mixed in."""
+        super().build_loader()
+        corpus, options, accumulate = self.context.corpus, self.config.pretraining, self.config.accumulate
+        seed = self.context.derived_seed("pretraining")
+        self.text = TextMix(corpus, options, accumulate=accumulate, seed=seed) if options else None
+
     def build_loss(self) -> None:
         """Losses, optimizers, the Cells that score, the sampler and the KL controller."""
         super().build_loss()
@@ -55,16 +66,17 @@ class PpoStage(OnlineStage):
         critic: Learner | None = None
         if config.critic.trunk == "shared":
             both = ActorCriticObjective(self.actor_critic, policy_loss, value_loss, value_coef=config.critic.coef)
-            policy = Learner(both, self.actor_critic, optim, accumulate=config.accumulate)
+            policy = Learner(self._with_text(both), self.actor_critic, optim, accumulate=config.accumulate)
             self.logp_and_values = TargetLogProbsAndValues(self.actor_critic)
         else:
             own = optim.model_copy(update={"lr": config.critic.lr or optim.lr})
-            policy = Learner(
-                PolicyObjective(self.policy, policy_loss), self.policy, optim, accumulate=config.accumulate
-            )
+            alone = self._with_text(PolicyObjective(self.policy, policy_loss))
+            policy = Learner(alone, self.policy, optim, accumulate=config.accumulate)
             critic = Learner(CriticObjective(self.critic, value_loss), self.critic, own, accumulate=config.accumulate)
             self.values = TargetValues(self.critic)
-        self.learner = PpoLearner(policy, critic, config, seed=self.context.derived_seed("minibatches"))
+        seed = self.context.derived_seed("minibatches")
+        self.learner = PpoLearner(policy, critic, config, seed=seed, text=self.text)
+        self.score_scale = ScoreScale()
 
     @property
     def trained(self) -> Mapping[str, tuple[nn.Cell, Learner]]:
@@ -82,10 +94,13 @@ class PpoStage(OnlineStage):
         Raises:
             RunHalted: the mean KL of an answer to the reference passed ``kl.ceiling``.
         """
-        rollout = self.answer("rollout", index)
-        experience = experience_of(rollout, self.read(rollout), self.config, beta=self.kl.beta)
+        with self.times.phase("rollout"):
+            rollout = self.answer("rollout", index)
+        with self.times.phase("score"):
+            experience = self.experience(rollout, self.read(rollout))
         self.check_ceiling(experience.kl)
-        learned = self.learner.learn(index, rollout, experience, self._schedule)
+        with self.times.phase("update"):
+            learned = self.learner.learn(index, rollout, experience, self._schedule)
         self.kl.update(experience.kl, len(rollout.mask_BR))
         drawn = self.loader.drain()
         metrics = {f"train/{name}": value for name, value in (experience.metrics | learned.metrics).items()}
@@ -98,8 +113,29 @@ class PpoStage(OnlineStage):
             gauges=gauges,
             skipped=learned.skipped,
             shown=("train/score_mean", "train/kl_policy_ref"),
-            rows=drawn.rows,
+            rows=drawn.rows | (self.text.drain() if self.text else {}),
+            seconds=self.times.take(),
         )
+
+    def experience(self, rollout: Rollout, readings: Readings) -> Experience:
+        """What is learnt from a rollout; override it to change rewards or advantages.
+
+        Args:
+            rollout: prompts and answers.
+            readings: log-probabilities, values and scores.
+
+        Raises:
+            UserError: scores of steps are to be clipped.
+        """
+        scores, options = readings.scores, self.config.scores
+        if options.clip is not None and scores.token_score_BR is not None:
+            raise UserError(
+                f"stages.{self.context.name}.scores.clip: expected null because the reward scores steps, "
+                f"got {options.clip:g}. Let its function keep to the bounds."
+            )
+        if options.normalise == "running":
+            self.score_scale.update(scores.score_B, scores.scored_B)
+        return experience_of(rollout, readings, self.config, beta=self.kl.beta, score_std=self.score_scale.std)
 
     def read(self, rollout: Rollout) -> Readings:
         """What policy, reference, critic and reward say of a rollout.
@@ -120,6 +156,32 @@ class PpoStage(OnlineStage):
             logp, entropy = self.log_probs(self.policy_logp, rollout)
             value_BS = self.values(*map(Tensor, inputs)).asnumpy().reshape(num_rows, response_len + 1)
         return Readings(logp, ref_logp, entropy, value_BS, self.reward.score(rollout))
+
+    def undo_step(self) -> None:
+        """Put back what a step had taken: its prompts and its text."""
+        super().undo_step()
+        if self.text:
+            self.text.loader.rewind()
+
+    def state(self) -> StageState:
+        """What every online stage has, the scale of the scores and the position in the text."""
+        state = super().state()
+        own = {"scores": self.score_scale.state()} | ({"text": self.text.state()} if self.text else {})
+        return replace(state, trainer={**state.trainer, **own})
+
+    def restore(self, state: StageState) -> None:
+        """Put a ``state`` back.
+
+        Args:
+            state: what ``state()`` gave.
+        """
+        super().restore(state)
+        self.score_scale.restore(state.trainer["scores"])
+        if self.text:
+            self.text.restore(state.trainer["text"])
+
+    def _with_text(self, objective: nn.Cell) -> nn.Cell:
+        return WithText(objective, self.policy) if self.text else objective
 
     @property
     def _schedule(self) -> Schedule:

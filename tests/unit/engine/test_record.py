@@ -65,3 +65,11 @@ def test_json_round_trip_is_exact(steps):
 
 def test_no_step_no_speed():
     assert Record().recent_speed == 0.0 and Record().result().tokens_per_second == 0.0
+
+
+def test_seconds_of_a_steps_parts_are_logged_but_are_no_result():
+    record = Record()
+    for spent in (1.0, 3.0):
+        record.add_step(StepReport({"train/loss": 1.0}, tokens=1, seconds={"update": spent}), seconds=spent)
+    assert record.take_window()["seconds/update"] == 2.0
+    assert "seconds/update" not in record.result().metrics

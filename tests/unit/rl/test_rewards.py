@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmstack.rl.kl import sequence_kl
-from llmstack.rl.rewards import end_answers, last_real_token, token_rewards
+from llmstack.rl.rewards import end_answers, last_real_token, shaped_scores, token_rewards
 from tests.reference import rewards as reference
 from tests.reference.logprob import log_softmax
 from tests.tolerances import EXACT, F32_ATOL, F32_RTOL, STANDARD_ERRORS
@@ -119,3 +119,8 @@ def test_cut_off_answer_is_penalised():
 def test_value_after_a_finished_answer_may_be_anything():
     _, bootstrap = end_answers(np.array([1.0]), np.array([1]), next_value_B=np.array([np.nan]), missing_eos_score=None)
     assert bootstrap.tolist() == [0.0]
+
+
+def test_scores_are_scaled_and_then_clipped_and_keep_their_sign():
+    assert shaped_scores(np.array([3.0, -8.0, 0.5]), std=2.0, clip=2.5).tolist() == [1.5, -2.5, 0.25]
+    assert shaped_scores(np.array([3.0, -8.0]), std=1.0, clip=None).tolist() == [3.0, -8.0]

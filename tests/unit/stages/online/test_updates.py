@@ -7,7 +7,7 @@ import pytest
 
 from llmstack.optim.updater import UpdateReport
 from llmstack.rl.minibatch import Minibatch
-from llmstack.stages.online.updates import POLICY_METRICS, Seen, deal, policy_columns, update_on
+from llmstack.stages.online.updates import POLICY_METRICS, Seen, cut, deal, policy_columns, update_on
 from tests.unit.stages.online.test_rollout import rollout
 
 
@@ -31,7 +31,7 @@ def columns(weight):
 
 def test_the_loss_is_divided_by_the_tokens_unless_told_otherwise():
     learner, weight = Recorder(), np.full((2, 3), 0.5, np.float32)
-    report = update_on(learner, BOTH, rollout(), columns(weight), accumulate=1, total_steps=5)
+    report = update_on(learner, cut(BOTH, rollout(), columns(weight), accumulate=1), total_steps=5)
     assert learner.count == 5.0 and report.metrics == (2.0,)
     batch = learner.micro_batches[0]
     words = "tokens positions segments targets labels temperature old_logp ref_logp advantage mask"
@@ -42,17 +42,16 @@ def test_the_loss_is_divided_by_the_tokens_unless_told_otherwise():
 
 def test_measurements_are_means_over_tokens_whatever_the_loss_is_divided_by():
     learner = Recorder()
-    report = update_on(
-        learner, BOTH, rollout(), columns(1.0), accumulate=1, total_steps=5, count_B=np.array([1.0, 1.0])
-    )
+    step = cut(BOTH, rollout(), columns(1.0), accumulate=1, count_B=np.array([1.0, 1.0]))
+    report = update_on(learner, step, total_steps=5)
     assert learner.count == 2.0 and report.metrics == pytest.approx((2.0,))
 
 
 def test_a_filler_counts_nothing():
-    learner, half = Recorder(), Minibatch(rows_M=np.array([1, 0]), weight_M=np.array([1, 0], np.float32))
-    update_on(learner, half, rollout(), columns(1.0), accumulate=2, total_steps=5, count_B=np.array([1.0, 1.0]))
-    assert learner.count == 1.0
-    assert [batch["mask"].sum() for batch in learner.micro_batches] == [3.0, 0.0]
+    half = Minibatch(rows_M=np.array([1, 0]), weight_M=np.array([1, 0], np.float32))
+    step = cut(half, rollout(), columns(1.0), accumulate=2, count_B=np.array([1.0, 1.0]))
+    assert step.count == 1.0 and step.tokens == 3.0
+    assert [batch["mask"].sum() for batch in step.batches] == [3.0, 0.0]
 
 
 def test_each_epoch_has_every_row_once():

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from llmstack.config.ppo import PpoConfig
-from llmstack.errors import RunHalted
+from llmstack.errors import RunHalted, UserError
 from llmstack.models.weights import export_arrays
 from llmstack.registry import REWARDS
 from llmstack.runtime import compile_count
+from llmstack.stages.online.updates import Cut
 from llmstack.stages.ppo.stage import PpoStage
 from tests.helpers import stages as tiny
 from tests.tolerances import LOGP_MATCH_ATOL, ON_POLICY_ATOL
@@ -152,6 +153,61 @@ def test_a_restored_stage_with_a_shared_trunk_goes_on_bitwise(shared):
     shared.restore(saved)
     assert [shared.step(index).metrics for index in (3, 4)] == straight
     assert tiny.same_state(ended, shared.state())
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """Everything that has a state of its own: running statistics of scores, adaptive beta, text beside the answers."""
+    folder = tmp_path_factory.mktemp("mixed")
+    text = tiny.write_jsonl(folder / "text.jsonl", [{"text": line} for line in tiny.colours(20)])
+    source = {"source": "jsonl", "record": "text", "path": text}
+    return make(
+        folder,
+        reward={"kind": NAME},
+        scores={"normalise": "running", "clip": 3.0},
+        pretraining={"data": source, "coef": 0.5, "seq_len": 8, "batch_rows": 4},
+        truncated="mask",
+        importance_cap=2.0,
+        whiten_rewards=True,
+        critic={"trunk": "shared"},
+        accumulate=2,
+        epochs=1,
+    )
+
+
+def test_text_beside_the_answers_is_learnt(mixed):
+    report = mixed.step(1)
+    assert len(report.rows["pretraining"]) == 2 * 4
+    assert set(report.seconds) == {"rollout", "score", "update"} and min(report.seconds.values()) > 0
+    losses = [mixed.step(index).metrics["train/text_loss"] for index in range(2, 6)]
+    assert losses[-1] < losses[0] < report.metrics["train/text_loss"]
+    assert report.metrics["train/score_scale"] > 0
+
+
+def test_a_restored_stage_with_running_statistics_and_text_goes_on_bitwise(mixed):
+    saved = mixed.state()
+    straight = [mixed.step(index).metrics for index in (6, 7)]
+    ended = mixed.state()
+    mixed.restore(saved)
+    assert [mixed.step(index).metrics for index in (6, 7)] == straight
+    assert tiny.same_state(ended, mixed.state())
+    assert ended.trainer["scores"]["count"] > saved.trainer["scores"]["count"]
+
+
+def test_a_step_that_is_undone_reads_its_text_again(mixed):
+    before = mixed.state()
+    mixed.text.add_to(Cut(1.0, 1.0, [{}, {}]))
+    mixed.answer("rollout", 8)
+    mixed.undo_step()
+    assert tiny.same_state(before, mixed.state())
+
+
+def test_scores_of_steps_are_not_clipped(mixed):
+    rollout = mixed.answer("rollout", 9)
+    readings = mixed.read(rollout)
+    steps = dataclasses.replace(readings.scores, token_score_BR=np.zeros_like(rollout.mask_BR))
+    with pytest.raises(UserError, match=r"stages\.stage\.scores\.clip: expected null because the reward scores steps"):
+        mixed.experience(rollout, dataclasses.replace(readings, scores=steps))
 
 
 @pytest.fixture(scope="module")
