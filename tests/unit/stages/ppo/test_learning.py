@@ -74,7 +74,8 @@ def test_only_the_critic_learns_in_its_warm_up():
 
 
 def test_an_iteration_is_left_when_the_policy_moved_too_far():
-    policy, critic = Recorder([(0.0, 0.01, 1.0, 1.0, 1.0, *BELOW), (0.0, 0.3, 1.0, 1.0, 1.0, *BELOW)]), Recorder([(0.0,)])
+    moved = [(0.0, kl, 1.0, 1.0, 1.0, *BELOW) for kl in (0.01, 0.3)]
+    policy, critic = Recorder(moved), Recorder([(0.0,)])
     learned = learner(policy, critic, max_ratio_kl=0.1).learn(2, rollout(), experience(), Schedule(1, 1))
     assert len(policy.calls) == 2
     assert learned.metrics["kl_old_new"] == pytest.approx(0.155)
