@@ -32,7 +32,7 @@ class StepReport:
     skipped: bool = False
     shown: Sequence[str] = ("train/loss",)
     rows: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)

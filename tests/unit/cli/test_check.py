@@ -21,7 +21,7 @@ def test_a_good_recipe_is_summed_up(capsys, tmp_path, monkeypatch):
     assert [line.split() for line in out.splitlines()[2:]] == [
         ["base", "pretrain", "2M", "tokens"],
         ["sft", "sft", "1.5", "epochs,", "from", "base"],
-        ["rm", "reward", "1", "epoch,", "from", "sft"],
+        ["rm", "reward", "2", "epochs,", "from", "sft"],
         ["policy", "ppo", "5", "steps,", "from", "sft"],
     ]
     assert os.listdir() == []

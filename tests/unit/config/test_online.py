@@ -16,8 +16,8 @@ def ppo():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"minibatches": 5}, r"a divisor of batch_rows \(64\), got 5"),
-        ({"samples_per_prompt": 3}, r"a divisor of batch_rows \(64\), got 3"),
+        ({"minibatches": 5}, r"a divisor of batch_rows \(128\), got 5"),
+        ({"samples_per_prompt": 3}, r"a divisor of batch_rows \(128\), got 3"),
         ({"prompt_buckets": [8, 4, 8]}, r"rising order, got \[8, 4, 8\]. Write \[4, 8\]"),
         ({"yardsticks": {"score": {"kind": "pep257_style"}}}, "expected names of your own, got \\['score'\\]"),
     ],
@@ -29,7 +29,7 @@ def test_options_that_clash_are_refused(ppo, change, words):
 
 def test_an_iteration_reads_a_prompt_for_each_group_of_answers(ppo):
     config = PpoConfig.model_validate({**ppo, "samples_per_prompt": 4})
-    assert (config.loader_rows, config.step_batches) == (16, 1)
+    assert (config.loader_rows, config.step_batches) == (32, 1)
 
 
 @pytest.mark.parametrize(

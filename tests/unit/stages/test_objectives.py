@@ -98,8 +98,8 @@ def test_the_objective_of_a_shared_trunk_is_the_sum_of_both(batch, labels):
                     old_logp, ref_logp, advantage, MASK)  # fmt: skip
     expected, _ = value_loss(values, old_value, returns, MASK, 0.2)
     assert told[0] == pytest.approx(alone[0] + 0.3 * expected / 3, abs=F32_ATOL)
-    assert np.ravel(told[1:6]) == pytest.approx(np.ravel(alone[1:]), abs=F32_ATOL)
-    assert np.ravel(told[6:]) == pytest.approx([expected / 3, (values * MASK).sum() / 3], abs=F32_ATOL)
+    assert np.ravel(told[1:-2]) == pytest.approx(np.ravel(alone[1:]), abs=F32_ATOL)
+    assert np.ravel(told[-2:]) == pytest.approx([expected / 3, (values * MASK).sum() / 3], abs=F32_ATOL)
 
 
 def test_critic_objective(batch):
