@@ -69,7 +69,9 @@ def read_hardware(name: str, folder: Path) -> HardwareConfig:
     known = sorted({path.stem for root in roots for path in root.glob("*.yaml")})
     path = next((root / f"{name}.yaml" for root in roots if name in known and (root / f"{name}.yaml").is_file()), None)
     if path is None:
-        fix = did_you_mean(name, known) or f"Choose one, or write {roots[0]}/{name}.yaml like those in configs/hardware."
+        fix = (
+            did_you_mean(name, known) or f"Choose one, or write {roots[0] / name}.yaml like those in configs/hardware."
+        )
         raise UserError(f"--hardware: expected one of {', '.join(known)}, got {name!r}. {fix}")
     try:
         return HardwareConfig.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))

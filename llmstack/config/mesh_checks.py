@@ -81,7 +81,10 @@ def model_problems(parallel: ParallelConfig, model: ModelConfig, where: str = "m
     if model.vocab_size is not None and model.vocab_size % tensor:
         rows = -(-model.vocab_size // tensor) * tensor
         expected = f"a multiple of parallel.tensor ({tensor})"
-        yield f"{where}.vocab_size", f"expected {expected}, got {model.vocab_size}. Write {rows}: spare rows do no harm."
+        yield (
+            f"{where}.vocab_size",
+            f"expected {expected}, got {model.vocab_size}. Write {rows}: spare rows are fine.",
+        )
     pieces = parallel.pipeline * parallel.interleave
     if layers % pieces:
         axis = "pipeline" if layers % parallel.pipeline else "interleave"

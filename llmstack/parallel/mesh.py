@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 from typing_extensions import Self
@@ -101,6 +102,7 @@ class Mesh:
             found.append(tuple(self.rank({**place, **dict(zip(inside, move, strict=True))}) for move in moves))
         return found
 
+    @cache  # noqa: B019 - a mesh is a value, and there are few
     def crosses(self, host_devices: int, *axes: str) -> bool:
         """Whether a group of some axes reaches over the borders of hosts.
 

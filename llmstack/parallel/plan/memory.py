@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from llmstack.config.parallel import ParallelConfig
 from llmstack.parallel.plan.activations import WIDTH, TokenBytes, in_flight, kv_cache_bytes, mask_bytes, token_bytes
-from llmstack.parallel.plan.inventory import TensorSpec, alike
+from llmstack.parallel.plan.inventory import TensorSpec
 from llmstack.parallel.plan.work import Network, Pass, StageWork
 
 SMALLEST_SHARD = 64 * 1024
@@ -70,7 +70,7 @@ class CardMemory:
     @property
     def parts(self) -> dict[str, float]:
         """The bytes by name."""
-        return {name: value for name, value in asdict(self).items() if name != "pipeline_rank"}
+        return {name: value for name, value in vars(self).items() if name != "pipeline_rank"}
 
 
 def held(network: Network, parallel: ParallelConfig, stage: int) -> Held:
@@ -89,7 +89,7 @@ def held(network: Network, parallel: ParallelConfig, stage: int) -> Held:
         return Held()
     master, compute = WIDTH[parallel.master_dtype], WIDTH[parallel.compute_dtype]
     weights = frozen = gradients = optimizer = copies = largest = 0.0
-    for spec in alike(network.model, network.head, network.lora):
+    for spec in network.tensors:
         count = _count_here(spec, network.model.tie_word_embeddings, parallel, stage)
         if not count:
             continue
@@ -161,7 +161,7 @@ def _memory_at(stage: int, work: StageWork, parallel: ParallelConfig, fused: boo
             cache += kv_cache_bytes(rollout.network.model, rows, prompt + rollout.response, number)
     cache /= parallel.tensor * parallel.pipeline
     peaks = [_peak(group, parallel, stage, fused, recompute) for group in _graphs(work.passes)]
-    activations, logits = max(peaks, key=sum, default=(0.0, 0.0))
+    activations, logits = max(peaks, key=sum)
     return CardMemory(
         weights=sum(part.weights + part.frozen for part in parts),
         gradients=kept,
@@ -200,8 +200,8 @@ def _peak(group: list[Pass], parallel: ParallelConfig, stage: int, fused: bool, 
         kept += tokens * _layers(each, sizes, parallel, stage, recompute)
         working = sizes.made_again(recompute) if each.train else sizes.backward
         most_working = max(most_working, tokens * working)
-    # logits are gone before the backward pass of the last layer makes its own
-    return (kept, logits) if logits >= most_working else (kept + most_working, 0.0)
+    # logits are gone before the backward pass of the last layer begins: what it needs can have their place
+    return kept + max(0.0, most_working - logits), logits
 
 
 def _layers(each: Pass, sizes: TokenBytes, parallel: ParallelConfig, stage: int, recompute: str) -> float:

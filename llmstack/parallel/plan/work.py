@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from llmstack.config.distill import DistillConfig, DistillOnlineConfig
 from llmstack.config.grpo import GrpoConfig
@@ -15,7 +16,7 @@ from llmstack.config.preference import PreferenceConfig
 from llmstack.config.rewards import CombineConfig, ModelRewardConfig, RewardSourceConfig
 from llmstack.config.stages import RewardConfig, RowStageConfig, StageConfig
 from llmstack.parallel.plan.flops import Flops, forward, generation, mean_keys, training
-from llmstack.parallel.plan.inventory import Head
+from llmstack.parallel.plan.inventory import Head, TensorSpec, alike
 
 SAMPLE_PROMPT = 128
 """Tokens that the prompt of a sample is taken to have, as its length depends on the data."""
@@ -44,6 +45,11 @@ class Network:
     lora: LoraConfig | None = None
     shared: bool = False
 
+    @cached_property
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        """Its Parameters, those that are alike counted together."""
+        return alike(self.model, self.head, self.lora)
+
 
 @dataclass(frozen=True)
 class Pass:
@@ -67,7 +73,7 @@ class Pass:
     calls: int
     joined: bool = False
 
-    @property
+    @cached_property
     def flops(self) -> Flops:
         """Of all calls and ranks together, nothing computed twice."""
         model, tokens = self.network.model, self.rows * self.tokens
@@ -97,7 +103,7 @@ class Rollout:
     response: int
     every_step: bool
 
-    @property
+    @cached_property
     def flops(self) -> Flops:
         """Of the longest prompts; none when no step has a rollout."""
         if not self.every_step:
@@ -131,7 +137,7 @@ class StageWork:
     accumulates: bool
     notes: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def flops(self) -> Flops:
         """Useful operations of a step, of all ranks together."""
         parts = [part.flops for part in (*self.passes, *self.rollouts)]
