@@ -37,8 +37,7 @@ def run(args: argparse.Namespace) -> int:
             "hardware: expected the figures of a device because parallel.device is ascend, got null. Give `--hardware "
             "ascend_910b`, or put `- /hardware: ascend_910b` under the recipe's `defaults`."
         )
-    command = " ".join([args.recipe, *args.overrides])
-    plan = make_plan(config, command, args.devices, hardware, only=args.stage)
+    plan = make_plan(config, [args.recipe, *args.overrides], args.devices, hardware, only=args.stage)
     sys.stdout.write(json.dumps(as_json(plan), indent=2) + "\n" if args.json else as_text(plan))
     if not plan.fits:
         sys.stdout.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from llmstack.config.hardware import HardwareConfig
 from llmstack.config.parallel import ParallelConfig
@@ -14,18 +15,18 @@ _PATIENCE = 600
 
 
 def launch_command(
-    recipe: str, parallel: ParallelConfig, base: ParallelConfig, hardware: HardwareConfig | None, run_dir: str
+    recipe: Sequence[str], parallel: ParallelConfig, base: ParallelConfig, hardware: HardwareConfig | None, run_dir: str
 ) -> str:
     """What starts the run: on one device the command itself, on several msrun on every host.
 
     Args:
-        recipe: how the command line calls it.
+        recipe: the recipe and its ``key=value`` arguments, as typed.
         parallel: the layout.
         base: the recipe's own.
         hardware: says how many devices a host has; None: one host has all.
         run_dir: the run's folder.
     """
-    arguments = [shlex.quote(recipe), *overrides(parallel, base)]
+    arguments = [*map(shlex.quote, recipe), *overrides(parallel, base)]
     devices = parallel.num_devices
     if devices == 1:
         return " ".join(["llmstack", "train", *arguments])

@@ -226,7 +226,8 @@ def describe_part(name: str) -> str:
     Args:
         name: as in :class:`~llmstack.parallel.plan.timing.StepTime`.
     """
-    return f"{name} traffic" if name in AXES else {"bubble": "waiting in the pipeline"}.get(name, name)
+    words = {"bubble": "waiting in the pipeline", "imbalance": "waiting in the row"}
+    return f"{name} traffic" if name in AXES else words.get(name, name)
 
 
 def settings(parallel: ParallelConfig) -> dict[str, object]:

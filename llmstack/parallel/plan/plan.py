@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llmstack.config.hardware import HardwareConfig
@@ -77,7 +78,7 @@ class Plan:
 
 def make_plan(
     config: RecipeConfig,
-    recipe: str,
+    recipe: Sequence[str],
     num_devices: int | None,
     hardware: HardwareConfig | None,
     *,
@@ -87,7 +88,7 @@ def make_plan(
 
     Args:
         config: the recipe.
-        recipe: how the command line calls it.
+        recipe: the recipe and its ``key=value`` arguments, as typed.
         num_devices: N; None takes those of the recipe's mesh.
         hardware: of each device; None: not known, so that there are no times and nothing is compared.
         only: plan this stage alone.

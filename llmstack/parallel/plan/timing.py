@@ -23,7 +23,7 @@ class StepTime:
     """Seconds of one step.
 
     Attributes:
-        parts: what they are spent on, by name: compute, recompute, bubble, rollout, optimizer, and the axes.
+        parts: what they are spent on, by name: compute, recompute, imbalance, bubble, rollout, optimizer, and the axes.
         mfu: share of the devices' peak that the model's own operations use.
         mfu_without_attention: the same, those of attention not counted.
     """
@@ -51,6 +51,18 @@ def bubble_ratio(pipeline: int, micro_batches: int, interleave: int = 1) -> floa
     return (pipeline - 1) / (interleave * micro_batches)
 
 
+def imbalance_ratio(context: int) -> float:
+    """Time for attention that ranks of a row spend waiting, over the mean time they work: 1 - 1/c.
+
+    Each has a run of tokens, and a token sees those before it: keys of the mean rank are T/2, those of the last one
+    T - T/2c.
+
+    Args:
+        context: ranks c that share a row.
+    """
+    return 1.0 - 1.0 / context
+
+
 def step_time(work: StageWork, parallel: ParallelConfig, hardware: HardwareConfig) -> StepTime:
     """Expected time of one step.
 
@@ -70,6 +82,7 @@ def step_time(work: StageWork, parallel: ParallelConfig, hardware: HardwareConfi
     parts = {
         "compute": training + scoring,
         "recompute": again,
+        "imbalance": imbalance_ratio(parallel.context) * _attention(work, parallel) / rate,
         # a scoring pass goes through the pipeline in one piece: the other ranks wait for each
         "bubble": (training + again) * bubble + scoring * (parallel.pipeline - 1),
         "rollout": sum(_rollout_seconds(rollout, parallel, hardware) for rollout in work.rollouts),
@@ -101,6 +114,12 @@ def axis_bandwidth(parallel: ParallelConfig, hardware: HardwareConfig, axis: str
 def _axis_seconds(work: StageWork, parallel: ParallelConfig, hardware: HardwareConfig) -> dict[str, float]:
     volume = sent(work, parallel)
     return {axis: volume[axis] / axis_bandwidth(parallel, hardware, axis) if volume[axis] else 0.0 for axis in AXES}
+
+
+def _attention(work: StageWork, parallel: ParallelConfig) -> float:
+    """Operations of attention, those done twice included: a third of training's is the forward pass."""
+    again = 4 / 3 if parallel.recompute == "full" else 1.0
+    return sum(each.flops.attention * (again if each.train else 1.0) for each in work.passes)
 
 
 def _recomputed(work: StageWork) -> float:
