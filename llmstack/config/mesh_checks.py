@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -72,10 +73,11 @@ def model_problems(parallel: ParallelConfig, model: ModelConfig, where: str = "m
     """
     tensor, layers = parallel.tensor, model.num_hidden_layers
     sizes = ("num_attention_heads", "num_key_value_heads", "intermediate_size")
+    common = math.gcd(*(getattr(model, key) for key in sizes))
     for key in sizes:
         cut = Division(f"{where}.{key}", getattr(model, key), "tensor", tensor)
         if not cut.fits:
-            fix = f"The nearest tensor that does is {nearest_divisor(cut.size, tensor)}."
+            fix = f"The nearest tensor that fits is {nearest_divisor(common, tensor)}."
             yield "parallel.tensor", f"expected a divisor of {cut.what} ({cut.size}), got {tensor}. {fix}"
             break
     if model.vocab_size is not None and model.vocab_size % tensor:
