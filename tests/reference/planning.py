@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 
-def llama_parameters(width, layers, heads, kv_heads, head, mlp, vocab, *, tied=False, bias=False):
-    """Numbers of a Llama-like model, matrix by matrix (Touvron et al. 2023, section 2)."""
+def llama_parameters(sizes, *, tied=False, bias=False):
+    """Numbers of a Llama-like model of ``(D, L, H, K, E, F, V)``, matrix by matrix (Touvron et al. 2023, section 2)."""
+    width, layers, heads, kv_heads, head, mlp, vocab = sizes
     total = vocab * width
     for _ in range(layers):
         total += heads * head * width + (heads * head if bias else 0)

@@ -52,7 +52,7 @@ def test_families_differ_as_their_models_do(family):
 def test_published_models_have_their_published_sizes(name):
     sizes, tied, bias, count = PUBLISHED[name]
     assert sum(spec.size for spec in tensors_of(published(name), "language")) == count
-    assert llama_parameters(*sizes, tied=tied, bias=bias) == count
+    assert llama_parameters(sizes, tied=tied, bias=bias) == count
 
 
 @pytest.mark.parametrize("lora", LORAS)
