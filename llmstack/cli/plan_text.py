@@ -29,7 +29,7 @@ def as_text(plan: Plan) -> str:
         notes.append("no times and no other layouts: name the devices with --hardware, e.g. ascend_910b")
     if notes:
         sections.append("Notes\n" + "".join(f"  {note}\n" for note in notes))
-    sections.append(f"Start (on every host)\n  {plan.command}\n" if "msrun" in plan.command else _start(plan))
+    sections.append(_start(plan))
     return "\n".join(sections)
 
 
@@ -78,7 +78,8 @@ def seconds_text(seconds: float) -> str:
 
 
 def _start(plan: Plan) -> str:
-    return f"Start\n  {plan.command}\n"
+    where = " (the same on every host, with its own NODE_RANK)" if "NODE_RANK" in plan.command else ""
+    return f"Start{where}\n  {plan.command}\n"
 
 
 def _head(plan: Plan) -> str:

@@ -137,7 +137,7 @@ def in_flight(parallel: ParallelConfig, stage: int) -> float:
     return min(float(parallel.micro_batches), parallel.pipeline - stage + more)
 
 
-def kv_cache_bytes(model: ModelConfig, rows: float, tokens: int, number_bytes: int) -> float:
+def kv_cache_bytes(model: ModelConfig, rows: float, tokens: float, number_bytes: int) -> float:
     """Keys and values of rows, all layers and heads (Kwon et al. 2023, section 3).
 
     Args:

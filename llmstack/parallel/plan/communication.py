@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 
 from llmstack.config.parallel import AXES, ParallelConfig
@@ -50,7 +49,7 @@ def sent(work: StageWork, parallel: ParallelConfig) -> dict[str, float]:
     Returns:
         Axis -> bytes. What goes over data and context together is counted for data.
     """
-    total: Counter[str] = Counter(dict.fromkeys(AXES, 0.0))
+    total = dict.fromkeys(AXES, 0.0)
     for each in work.passes:
         for axis, size in _of_pass(each, parallel):
             total[axis] += size
@@ -59,7 +58,7 @@ def sent(work: StageWork, parallel: ParallelConfig) -> dict[str, float]:
             for axis, size in _of_rollout(rollout, parallel):
                 total[axis] += size
     total["data"] += gradient_bytes(work, parallel)
-    return dict(total)
+    return total
 
 
 def _of_pass(each: Pass, parallel: ParallelConfig) -> Iterator[tuple[str, float]]:

@@ -107,6 +107,7 @@ def make_plan(
     if not own and base.num_devices > 1:
         mesh = " x ".join(f"{axis} {getattr(base, axis)}" for axis in ("pipeline", "data", "context", "tensor"))
         raise UserError(_other_devices(base, mesh, devices))
+    times: tuple[StepTime | None, ...] = (None,) * len(works)
     layouts: list[Layout] = []
     unfit: list[Unfit] = []
     chosen = base if own else None
@@ -118,7 +119,6 @@ def make_plan(
             chosen = layouts[0].parallel if layouts else None
         times = evaluate(job, chosen).times if chosen is not None else ()
     else:
-        times = (None,) * len(works)
         chosen = chosen or base.model_copy(update={"mode": "mesh", "data": devices})
         found = [found for where, model in models.all().items() for found in model_problems(chosen, model, where)]
         _refuse([*found, *(each for name, stage in stages.items() for each in stage_problems(chosen, name, stage))])

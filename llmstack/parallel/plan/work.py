@@ -140,7 +140,7 @@ class StageWork:
     @cached_property
     def flops(self) -> Flops:
         """Useful operations of a step, of all ranks together."""
-        parts = [part.flops for part in (*self.passes, *self.rollouts)]
+        parts = [each.flops for each in self.passes] + [rollout.flops for rollout in self.rollouts]
         return sum(parts, Flops())
 
 

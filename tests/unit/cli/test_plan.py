@@ -19,7 +19,13 @@ def test_a_plan_is_printed_and_nothing_is_written(capsys, tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     status, said = run(capsys, "cluster_7b_64")
     assert (status, said.err) == (0, "")
-    for title in ("Parameters", "Memory of the fullest device", "Expected time", "Layouts", "Start (on every host)"):
+    for title in (
+        "Parameters",
+        "Memory of the fullest device",
+        "Expected time",
+        "Layouts",
+        "Start (the same on every host",
+    ):
         assert title in said.out
     assert "6.74G" in said.out and "msrun --worker_num=64 --local_worker_num=8" in said.out
     assert list(tmp_path.iterdir()) == []
