@@ -248,7 +248,8 @@ def overrides(parallel: ParallelConfig, base: ParallelConfig) -> Sequence[str]:
         parallel: the layout.
         base: the recipe's.
     """
-    keys = ("mode", *AXES, "sequence_parallel", "micro_batches", "interleave", "optimizer_sharding", "recompute")
+    keys = ("mode", "device", *AXES, "sequence_parallel", "micro_batches", "interleave", "optimizer_sharding")
+    keys += ("recompute",)
     changed = {key: getattr(parallel, key) for key in keys if getattr(parallel, key) != getattr(base, key)}
     return [f"parallel.{key}={str(value).lower()}" for key, value in changed.items()]
 

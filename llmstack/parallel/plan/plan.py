@@ -101,7 +101,8 @@ def make_plan(
     stages = {name: stage for name, stage in config.stages.items() if only in (None, name)}
     models = Models(config)
     works = tuple(work_of(name, stage, models.of_stage(name)) for name, stage in stages.items())
-    base = config.parallel
+    # what a device can do is said of Ascend's: a recipe for a CPU is planned as if it named them
+    base = config.parallel.model_copy(update={"device": "ascend"}) if hardware else config.parallel
     devices = base.num_devices if num_devices is None else num_devices
     own = devices == base.num_devices
     if not own and base.num_devices > 1:
@@ -129,7 +130,7 @@ def make_plan(
         _stage_plan(work, stages[work.name], chosen, time, fused=_fused(chosen, hardware))
         for work, time in zip(works, times, strict=True)
     )
-    command = launch_command(recipe, chosen, base, hardware, config.run_dir)
+    command = launch_command(recipe, chosen, config.parallel, hardware, config.run_dir)
     return Plan(config.name, chosen, own, hardware, planned, tuple(layouts), tuple(unfit), command)
 
 

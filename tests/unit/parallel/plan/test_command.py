@@ -26,7 +26,7 @@ def test_several_hosts_are_told_who_they_are():
     found = words(layout(data=8), one_cpu(), card())
     assert "--worker_num=8" in found and "--local_worker_num=4" in found
     assert "--master_addr=$HOST_0" in found and "--node_rank=$NODE_RANK" in found
-    assert found[-2:] == ["parallel.mode=mesh", "parallel.data=8"]
+    assert found[-3:] == ["parallel.mode=mesh", "parallel.device=ascend", "parallel.data=8"]
 
 
 def test_without_hardware_one_host_has_all():

@@ -98,7 +98,7 @@ def test_a_layout_in_words_and_as_arguments():
     parallel = layout(tensor=4, data=2, sequence_parallel=True, optimizer_sharding="level1")
     assert list(settings(parallel)) == ["tensor", "data", "sequence_parallel", "optimizer_sharding"]
     assert overrides(parallel, parallel) == []
-    assert overrides(layout(data=2), one_cpu()) == ["parallel.mode=mesh", "parallel.data=2"]
+    assert overrides(layout(data=2), one_cpu()) == ["parallel.mode=mesh", "parallel.device=ascend", "parallel.data=2"]
     assert "parallel.sequence_parallel=true" in overrides(parallel, layout())
     assert describe_part("tensor") == "tensor traffic" and describe_part("bubble") == "waiting in the pipeline"
     assert describe_part("compute") == "compute"

@@ -67,6 +67,8 @@ def test_without_hardware_there_are_bytes_and_no_times():
 def test_one_device_of_a_recipe_is_spread_over_those_that_are_named(tmp_path):
     plan = plan_of("quickstart", devices=4, hardware=card(memory_gb=4.0))
     assert not plan.own and plan.parallel == plan.layouts[0].parallel and plan.parallel.num_devices == 4
+    assert plan.parallel.device == "ascend" and "parallel.device=ascend" in plan.command
+    assert "parallel.device=ascend" in plan_of("quickstart", hardware=card(memory_gb=4.0)).command
 
 
 @pytest.mark.parametrize(
