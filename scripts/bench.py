@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Speed of llmstack, side by side with another framework's programs when their interpreter is given.
 
-    scripts/bench.py [train|sft|ppo|generate|deep_generate|compile ...]
+    scripts/bench.py [train|sft|ppo|ppo_shared|generate|deep_generate|compile ...]
                      [--peer-python PY --peer-dir DIR] [--rounds N] [--json OUT]
 
 Each benchmark runs in turn with its peer (ours, peer, ours, peer, ...), a fresh process each; what counts is the
@@ -27,6 +27,7 @@ BENCHMARKS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "train": ("tokens_per_second", ("hf_train.py",), "tokens_per_second"),
     "sft": ("useful_tokens_per_second", ("trl_sft.py",), "useful_tokens_per_second"),
     "ppo": ("iterations_per_second", ("trl_ppo.py",), "seconds_per_iteration"),
+    "ppo_shared": ("iterations_per_second", ("trl_ppo.py",), "seconds_per_iteration"),
     "generate": ("new_tokens_per_second", ("hf_generate.py",), "new_tokens_per_second"),
     "deep_generate": (
         "new_tokens_per_second",
@@ -101,7 +102,7 @@ def run(command: list[str]) -> dict[str, Any]:
 
 def describe(name: str, result: dict[str, Any]) -> str:
     figure = BENCHMARKS[name][0].replace("_", " ")
-    text = f"{name:<9} {result['ours']:10.4g} {figure}"
+    text = f"{name:<10} {result['ours']:10.4g} {figure}"
     if result["ratio"] is not None:
         text += f", peer {result['peer']:.4g}, ratio {result['ratio']:.2f}"
     if "compile_seconds" in result["detail"]:

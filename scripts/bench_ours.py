@@ -12,6 +12,7 @@ import random
 import statistics
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -148,26 +149,23 @@ def sft(config: Any) -> dict[str, Any]:
     return {"what": "sft", "useful_tokens_per_second": rate, "useful_tokens_per_step": statistics.mean(useful)}
 
 
-def ppo(config: Any) -> dict[str, Any]:
+def ppo(config: Any, *, trunk: str = "separate") -> dict[str, Any]:
     """Whole iterations of the PPO stage: rollouts, scoring, all epochs; random weights."""
     from llmstack.data.bucket_rows import PromptRows
     from llmstack.data.row_tables import EncodeReport
     from llmstack.models.checkpoint_io import build_causal, build_scalar
+    from llmstack.runtime import compile_count
     from llmstack.stages.base import StageContext
-    from llmstack.stages.online.rewards import ModelReward
     from llmstack.stages.ppo.stage import PpoStage
 
     class RandomPpo(PpoStage):
         """The stage without files: random models, random prompts."""
 
-        def build_models(self) -> None:
-            self.policy, self.reference = build_causal(config, seed=0), build_causal(config, seed=1)
-            self.critic = build_scalar(config, seed=2)
-            self.reward = ModelReward(self.config.reward, self, "reward")
-            self.yardsticks = {}
+        def language_model(self, source: str | None, purpose: str) -> Any:
+            return build_causal(config, seed=("policy", "reference").index(purpose))
 
         def scalar_model(self, source: str | None, purpose: str) -> Any:
-            return build_scalar(config, seed=3)
+            return build_scalar(config, seed=("critic", "reward").index(purpose) + 2)
 
         def build_loader(self) -> None:
             tokens = np.random.default_rng(0).integers(3, config.vocab_size, (PROMPTS * 8, PROMPT_LEN))
@@ -178,21 +176,30 @@ def ppo(config: Any) -> dict[str, Any]:
             )
             self.loader = self.make_loader(lambda source: self.prompts)
 
-    context = StageContext(name="bench", seed=0, model=config, tokenizer=_Ids(), inputs={})  # type: ignore[arg-type]
-    stage = RandomPpo(ppo_config(), context)
+    inputs = {"random": Path("random")}  # never opened
+    context = StageContext(name="bench", seed=0, model=config, tokenizer=_Ids(), inputs=inputs)  # type: ignore[arg-type]
+    stage = RandomPpo(ppo_config(trunk), context)
     stage.build()
-    seconds = []
+    seconds, compiled = [], 0
     for index in range(1, 5):
         started = time.perf_counter()
         stage.step(index)
         seconds.append(time.perf_counter() - started)
+        compiled = compiled or compile_count.snapshot().graphs
     step = statistics.median(seconds[1:])
     return {
         "what": "ppo",
+        "trunk": trunk,
         "seconds_per_iteration": step,
         "iterations_per_second": 1.0 / step,
         "first_seconds": seconds[0],
+        "compiled_later": compile_count.snapshot().graphs - compiled,
     }
+
+
+def ppo_shared(config: Any) -> dict[str, Any]:
+    """``ppo`` whose critic is a value head on the policy's trunk."""
+    return ppo(config, trunk="shared") | {"what": "ppo_shared"}
 
 
 @dataclass(frozen=True)
@@ -206,7 +213,7 @@ class _Ids:
         return ""
 
 
-def ppo_config() -> Any:
+def ppo_config(trunk: str = "separate") -> Any:
     from llmstack.config.ppo import PpoConfig
 
     source = {"source": "stdlib_summaries", "split": "policy"}
@@ -230,7 +237,7 @@ def ppo_config() -> Any:
             "epochs": 4,
             "minibatches": 4,
             "kl": {"mode": "fixed", "beta": 0.05, "ceiling": 1e6},
-            "critic": {"lr": 3e-6},
+            "critic": {"lr": 3e-6} if trunk == "separate" else {"trunk": trunk},
         }
     )
 
@@ -336,6 +343,7 @@ BENCHMARKS = {
     "train": train,
     "sft": sft,
     "ppo": ppo,
+    "ppo_shared": ppo_shared,
     "generate": generate,
     "deep_generate": deep_generate,
     "compile": compile_times,

@@ -122,7 +122,7 @@ class OnlineConfig(RolloutConfig):
     """The stage or folder the KL is measured against."""
     clip_low: float = Field(default=0.2, gt=0, lt=1)
     """The ratio is clipped at 1 - clip_low."""
-    clip_high: float = Field(default=0.2, gt=0)
+    clip_high: float = Field(default=0.2, gt=0, lt=1)
     """The ratio is clipped at 1 + clip_high."""
     dual_clip: float | None = Field(default=None, gt=1)
     """Bound c of the dual clip for negative advantages; null is off."""

@@ -7,6 +7,9 @@ from mindspore import Tensor, nn, ops
 # exp() of a larger log-ratio says nothing more about the step and soon overflows
 MAX_LOG_RATIO = 20.0
 
+RATIO_EDGES = (0.5, 0.8, 0.95, 1.05, 1.25, 2.0)
+"""Between these a histogram of the ratio counts; each pair's product is about 1."""
+
 
 class PolicyLoss(nn.Cell):
     """Clipped policy surrogate with an entropy bonus and an optional KL term, over response tokens.
@@ -40,6 +43,7 @@ class PolicyLoss(nn.Cell):
         super().__init__()
         self.has_one_ratio = answer_len is not None
         self.answer_len = answer_len or 1
+        self.edges = RATIO_EDGES
         self.sum_of_rows = ops.ReduceSum(keep_dims=True)
         self.lowest_ratio = 1.0 - clip_low
         self.highest_ratio = 1.0 + clip_high
@@ -56,7 +60,7 @@ class PolicyLoss(nn.Cell):
         advantage: Tensor,
         entropy: Tensor,
         weight: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, ...]:
         """Sum the weighted loss of the response tokens. All inputs have one shape, (B, R) or (B * R,).
 
         Args:
@@ -68,9 +72,10 @@ class PolicyLoss(nn.Cell):
             weight: float32, of each token's loss; above 0 on the response tokens that count, 0 elsewhere.
 
         Returns:
-            ``(loss_sum, count, outside_sum, kl_old_new_sum, entropy_sum, ratio_sum, off_ratio_sum)``: scalars
-            float32. loss_sum is weighted; the others are over tokens of a weight above 0, each once: outside_sum
-            counts ratios beyond the clip range, kl_old_new_sum is k3 = rho - 1 - log rho, off_ratio_sum (rho - 1)^2.
+            ``(loss_sum, count, outside_sum, kl_old_new_sum, entropy_sum, ratio_sum, off_ratio_sum, *below_sums)``:
+            scalars float32. loss_sum is weighted; the others are over tokens of a weight above 0, each once:
+            outside_sum counts ratios beyond the clip range, kl_old_new_sum is k3 = rho - 1 - log rho, off_ratio_sum
+            (rho - 1)^2, and each of below_sums counts ratios up to one of ``RATIO_EDGES``.
         """
         counted = ops.cast(weight > 0.0, logp.dtype)
         log_ratio = ops.clip_by_value(logp - old_logp, -MAX_LOG_RATIO, MAX_LOG_RATIO)
@@ -94,7 +99,22 @@ class PolicyLoss(nn.Cell):
             ops.reduce_sum(entropy * counted),
             ops.reduce_sum(ratio * counted),
             ops.reduce_sum(ops.square(ratio - 1.0) * counted),
-        )
+        ) + self.below_edges(ratio, counted)
+
+    def below_edges(self, ratio: Tensor, counted: Tensor) -> tuple[Tensor, ...]:
+        """How many ratios are at most as large as each edge of the histogram.
+
+        Args:
+            ratio: float32.
+            counted: its shape, 1 on tokens that count.
+
+        Returns:
+            A scalar float32 for each of ``RATIO_EDGES``.
+        """
+        sums = ()
+        for edge in self.edges:
+            sums = (*sums, ops.reduce_sum(ops.cast(ratio <= edge, ratio.dtype) * counted))
+        return sums
 
     def of_answers(self, log_ratio: Tensor, counted: Tensor) -> Tensor:
         """The mean over an answer's tokens, at each of them.

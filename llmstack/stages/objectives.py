@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mindspore import Tensor, nn, ops
 
 from llmstack.losses.cross_entropy import MaskedCrossEntropy
@@ -11,6 +13,19 @@ from llmstack.models.actor_critic import ActorCritic
 from llmstack.models.causal_lm import CausalLM
 from llmstack.models.scalar_model import ScalarModel
 from llmstack.stages.scoring import LastScores, TargetLogits, TargetLogProbs, TargetLogProbsAndValues, TargetValues
+
+
+def scaled(sums: Sequence[Tensor], factor: Tensor) -> tuple[Tensor, ...]:
+    """Each of some scalars times a factor.
+
+    Args:
+        sums: () float32 each.
+        factor: () float32.
+    """
+    products = ()
+    for item in sums:
+        products = (*products, item * factor)
+    return products
 
 
 class LanguageObjective(nn.Cell):
@@ -141,21 +156,12 @@ class PolicyObjective(nn.Cell):
             weight_C: (C,) float32, weight of each response token's loss, 0 where it does not count.
 
         Returns:
-            ``(loss, clip_fraction, kl_old_new, entropy, ratio, off_ratio)``: () float32, each a sum times
+            ``(loss, clip_fraction, kl_old_new, entropy, ratio, off_ratio, *below)``: () float32, each a sum times
             inv_count; all but the loss are means over tokens when that is the number of tokens.
         """
         logp_C, entropy_C = self.logp(tokens_BT, positions_BT, segments_BT, targets_C, labels_C, temperature)
-        total, _, outside, kl, entropy, ratio, off = self.loss(
-            logp_C, old_logp_C, ref_logp_C, advantage_C, entropy_C, weight_C
-        )
-        return (
-            total * inv_count,
-            outside * inv_count,
-            kl * inv_count,
-            entropy * inv_count,
-            ratio * inv_count,
-            off * inv_count,
-        )
+        total, _, *sums = self.loss(logp_C, old_logp_C, ref_logp_C, advantage_C, entropy_C, weight_C)
+        return (total * inv_count, *scaled(sums, inv_count))
 
 
 class CriticObjective(nn.Cell):
@@ -239,22 +245,16 @@ class ActorCriticObjective(nn.Cell):
         """This minibatch's mean; the inputs are those of :class:`PolicyObjective` and :class:`CriticObjective`.
 
         Returns:
-            ``(loss, clip_fraction, kl_old_new, entropy, ratio, off_ratio, value_loss, value)``: () float32 means over
-            real tokens.
+            ``(loss, clip_fraction, kl_old_new, entropy, ratio, off_ratio, *below, value_loss, value)``: () float32
+            means over real tokens.
         """
         logp_C, entropy_C, value_C = self.read(tokens_BT, positions_BT, segments_BT, targets_C, labels_C, temperature)
-        total, _, outside, kl, entropy, ratio, off = self.policy_loss(
-            logp_C, old_logp_C, ref_logp_C, advantage_C, entropy_C, mask_C
-        )
+        total, _, *sums = self.policy_loss(logp_C, old_logp_C, ref_logp_C, advantage_C, entropy_C, mask_C)
         value_total, _ = self.value_loss(value_C, old_value_C, returns_C, mask_C)
         value = ops.reduce_sum(value_C * mask_C)
         return (
             (total + self.value_coef * value_total) * inv_count,
-            outside * inv_count,
-            kl * inv_count,
-            entropy * inv_count,
-            ratio * inv_count,
-            off * inv_count,
+            *scaled(sums, inv_count),
             value_total * inv_count,
             value * inv_count,
         )

@@ -10,12 +10,14 @@ import numpy as np
 
 from llmstack.config.online import RolloutConfig
 from llmstack.data.row_tables import Batch
+from llmstack.losses.ppo import RATIO_EDGES
 from llmstack.optim.updater import UpdateReport
 from llmstack.rl.minibatch import Minibatch, minibatches
 from llmstack.stages.learner import Learner
 from llmstack.stages.online.rollout import Rollout
 
-POLICY_METRICS = ("clip_fraction", "kl_old_new", "entropy_new", "ratio_mean", "off_ratio_mean")
+_BELOW = tuple(f"ratio_below_{edge:g}" for edge in RATIO_EDGES)
+POLICY_METRICS = ("clip_fraction", "kl_old_new", "entropy_new", "ratio_mean", "off_ratio_mean", *_BELOW)
 """What ``PolicyObjective`` measures besides its loss."""
 
 
@@ -69,11 +71,19 @@ class Seen:
         return len(self._values[metric])
 
     def learned(self) -> Learned:
-        """Means of all metrics; the deviation of the ratio in the place of its mean square distance from 1."""
+        """Means of all metrics.
+
+        The deviation of the ratio stands in the place of its mean square distance from 1, and its histogram (the
+        share of tokens between two edges, ``ratio_hist/<from>_<to>``) in the place of the shares below each edge.
+        """
         metrics = {name: float(np.mean(values)) for name, values in self._values.items() if values}
         if "off_ratio_mean" in metrics:
             variance = metrics.pop("off_ratio_mean") - (metrics["ratio_mean"] - 1.0) ** 2
             metrics["ratio_std"] = float(np.sqrt(max(variance, 0.0)))
+            below = [0.0, *(metrics.pop(name) for name in _BELOW), 1.0]
+            edges = [f"{edge:g}" for edge in (0.0, *RATIO_EDGES)] + ["inf"]
+            for number, share in enumerate(np.diff(below)):
+                metrics[f"ratio_hist/{edges[number]}_{edges[number + 1]}"] = max(float(share), 0.0)
         return Learned(metrics, self._skipped)
 
 

@@ -36,6 +36,7 @@ def test_the_resolved_stage_decodes_as_itself(ppo):
         ({"clip_low": 1.0}, "clip_low"),
         ({"clip_low": 0.0}, "clip_low"),
         ({"clip_high": 0.0}, "clip_high"),
+        ({"clip_high": 1.0}, "clip_high"),
     ],
 )
 def test_options_that_clash_are_refused(ppo, change, words):

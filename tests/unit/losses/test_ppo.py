@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from llmstack.losses.ppo import PolicyLoss, ValueLoss
+from llmstack.losses.ppo import RATIO_EDGES, PolicyLoss, ValueLoss
 from tests.helpers.cells import Differentiated, differentiate, run
 from tests.reference import ppo
 from tests.reference.differences import numerical_gradient
@@ -25,12 +25,14 @@ def test_policy_by_hand():
     ratio, advantage = [2, 2, 0.5, 0.5, 1, 9], [1, -1, 1, -1, 3, 9]
     zeros, mask = np.zeros((1, 6)), _rows([1, 1, 1, 1, 1, 0])
     sums = run(PolicyLoss(0.2, 0.2), _rows(np.log(ratio)), zeros, zeros, _rows(advantage), zeros, mask)
-    loss, count, outside, kl, entropy, ratios, squares = sums
+    loss, count, outside, kl, entropy, ratios, squares, *below = sums
     np.testing.assert_allclose(loss, -1.2 + 2 - 0.5 + 0.8 - 3, rtol=F32_RTOL, atol=F32_ATOL)
     assert (count, outside, entropy) == (5, 4, 0)
     # rho - 1 - ln rho: twice 1 - ln 2 and twice -0.5 + ln 2
     np.testing.assert_allclose(kl, 1.0, rtol=F32_RTOL, atol=F32_ATOL)
     np.testing.assert_allclose((ratios, squares), (6.0, 2.5), rtol=F32_RTOL, atol=F32_ATOL)
+    # two ratios of 0.5, one of 1, two of 2, counted up to 0.5, 0.8, 0.95, 1.05, 1.25 and 2
+    assert below[1:5] == [2, 2, 3, 3]
 
 
 def test_dual_clip_by_hand():
@@ -65,7 +67,7 @@ def test_policy_matches_the_oracle(clips):
     bounds = {key: clips[key] for key in ("clip_low", "clip_high")}
     entropy_coef, kl_coef = 0.05, 0.2
     cell = PolicyLoss(**clips, entropy_coef=entropy_coef, kl_coef=kl_coef)
-    sums, gradients, _ = differentiate(cell, inputs, (1.0, *[0.0] * 6), wrt=(0, 4))
+    sums, gradients, _ = differentiate(cell, inputs, (1.0, *[0.0] * 12), wrt=(0, 4))
     expected, count = ppo.policy_loss(logp, old_logp, advantage, mask, **clips)
     expected += kl_coef * ppo.in_loss_kl(logp, ref_logp, mask)[0] - entropy_coef * ppo.entropy_bonus(entropy, mask)[0]
     expected_sums = (
@@ -76,6 +78,7 @@ def test_policy_matches_the_oracle(clips):
         ppo.entropy_bonus(entropy, mask)[0],
         (np.exp(np.float64(logp) - old_logp) * mask).sum(),
         ((np.exp(np.float64(logp) - old_logp) - 1) ** 2 * mask).sum(),
+        *(((np.exp(np.float64(logp) - old_logp) <= edge) * mask).sum() for edge in RATIO_EDGES),
     )
     np.testing.assert_allclose(sums, expected_sums, rtol=F32_RTOL, atol=F32_ATOL)
     of_logp = ppo.policy_gradient(logp, old_logp, advantage, mask, **clips)
@@ -88,7 +91,7 @@ def test_policy_matches_the_oracle(clips):
 def test_before_the_first_update_ratio_is_one_and_the_gradient_that_of_reinforce():
     logp, _, _, advantage, entropy, mask = _policy_inputs(np.random.default_rng(1))
     inputs = (logp, logp, logp, advantage, entropy, mask)
-    sums, (gradient,), _ = differentiate(PolicyLoss(0.2, 0.2), inputs, (1.0, *[0.0] * 6))
+    sums, (gradient,), _ = differentiate(PolicyLoss(0.2, 0.2), inputs, (1.0, *[0.0] * 12))
     assert sums[2] == 0 and sums[3] == 0
     np.testing.assert_allclose(gradient, -advantage * mask, rtol=0, atol=GRADIENT_ATOL)
 
@@ -111,7 +114,7 @@ def test_one_ratio_an_answer_by_hand():
     zeros, mask = np.zeros((2, 3)), np.array([[1, 1, 0], [1, 1, 1]])
     advantage = np.array([[1.0] * 3, [2.0] * 3])
     cell = PolicyLoss(0.2, 0.2, answer_len=3)
-    loss, count, outside, _, _, ratios, _ = run(cell, log_ratio, zeros, zeros, advantage, zeros, mask)
+    loss, count, outside, _, _, ratios, *_ = run(cell, log_ratio, zeros, zeros, advantage, zeros, mask)
     np.testing.assert_allclose(loss, -2 * 1.2 - 3 * 2.0, rtol=F32_RTOL, atol=F32_ATOL)
     assert (count, outside) == (5, 2)
     np.testing.assert_allclose(ratios, 2 * 2**0.5 + 3, rtol=F32_RTOL, atol=F32_ATOL)
@@ -122,7 +125,7 @@ def test_one_ratio_an_answer_matches_the_oracle():
     advantage[:] = advantage[:, :1]
     inputs = [x.reshape(-1) for x in (logp, old_logp, ref_logp, advantage, entropy, mask)]
     cell = PolicyLoss(0.05, 0.1, answer_len=7)
-    sums, (gradient,), _ = differentiate(cell, inputs, (1.0, *[0.0] * 6))
+    sums, (gradient,), _ = differentiate(cell, inputs, (1.0, *[0.0] * 12))
     clips = {"clip_low": 0.05, "clip_high": 0.1}
     expected, _ = ppo.sequence_policy_loss(logp, old_logp, advantage, mask, **clips)
     np.testing.assert_allclose(sums[0], expected, rtol=F32_RTOL, atol=F32_ATOL)
@@ -135,7 +138,7 @@ def test_one_ratio_an_answer_matches_the_oracle():
 def test_a_huge_log_ratio_does_not_overflow():
     zeros, ones = np.zeros((1, 2)), np.ones((1, 2))
     inputs = (_rows([300, -300]), zeros, zeros, _rows([1, -1]), zeros, ones)
-    sums, (gradient,), _ = differentiate(PolicyLoss(0.2, 0.2), inputs, (1.0, *[0.0] * 6))
+    sums, (gradient,), _ = differentiate(PolicyLoss(0.2, 0.2), inputs, (1.0, *[0.0] * 12))
     assert np.isfinite(sums).all() and np.isfinite(gradient).all()
 
 

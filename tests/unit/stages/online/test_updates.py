@@ -10,6 +10,8 @@ from llmstack.rl.minibatch import Minibatch
 from llmstack.stages.online.updates import POLICY_METRICS, Seen, cut, deal, policy_columns, update_on
 from tests.unit.stages.online.test_rollout import rollout
 
+HISTOGRAM = ("0_0.5", "0.5_0.8", "0.8_0.95", "0.95_1.05", "1.05_1.25", "1.25_2", "2_inf")
+
 
 class Recorder:
     """Stands in for a learner: keeps what it is given."""
@@ -66,9 +68,15 @@ def test_what_was_seen_is_averaged():
     seen = Seen()
     assert seen.last("kl_old_new") == 0.0 and seen.learned().metrics == {}
     for ratio, off, finite in ((1.0, 0.5, True), (2.0, 2.0, False)):
-        seen.note("policy", UpdateReport(3.0, 4.0, finite, (0.0, ratio, 0.0, ratio, off)), POLICY_METRICS)
+        below = (0.0, 0.1, 0.2, 0.6, 0.8, 1.0) if finite else (0.0, 0.1, 0.2, 0.8, 0.8, 0.8)
+        metrics = (0.0, ratio, 0.0, ratio, off, *below)
+        seen.note("policy", UpdateReport(3.0, 4.0, finite, metrics), POLICY_METRICS)
     learned = seen.learned()
     assert learned.skipped and seen.last("kl_old_new") == 2.0 and seen.count("policy_loss") == 2
     # mean 1.5, mean square distance from 1 1.25: variance 1
     assert learned.metrics["ratio_mean"] == 1.5 and learned.metrics["ratio_std"] == 1.0
     assert learned.metrics["policy_loss"] == 3.0 and learned.metrics["policy_grad_norm"] == 4.0
+    # shares of tokens between the edges, from shares below each
+    shares = {name: share for name, share in learned.metrics.items() if name.startswith("ratio_hist/")}
+    assert list(shares) == [f"ratio_hist/{edges}" for edges in HISTOGRAM]
+    assert list(shares.values()) == pytest.approx([0.0, 0.1, 0.1, 0.5, 0.1, 0.1, 0.1])

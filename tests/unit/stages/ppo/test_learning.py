@@ -10,6 +10,8 @@ from llmstack.stages.ppo.experience import Experience
 from llmstack.stages.ppo.learning import PpoLearner, Schedule
 from tests.unit.stages.online.test_rollout import rollout
 
+BELOW = (0.0, 0.0, 0.0, 1.0, 1.0, 1.0)
+
 
 class Recorder:
     """Stands in for a learner: keeps its batches, reports what it is told to."""
@@ -44,7 +46,7 @@ def learner(policy, critic, **changes):
 
 
 def test_every_row_is_seen_once_an_epoch_and_counts_are_real_tokens():
-    policy, critic = Recorder([(0.0, 0.0, 1.0, 1.0, 1.0)]), Recorder([(0.0,)])
+    policy, critic = Recorder([(0.0, 0.0, 1.0, 1.0, 1.0, *BELOW)]), Recorder([(0.0,)])
     learned = learner(policy, critic).learn(2, rollout(), experience(), Schedule(10, 20))
     assert len(policy.calls) == len(critic.calls) == 4
     assert sorted(call[0] for call in policy.calls) == [2.0, 2.0, 3.0, 3.0]
@@ -57,7 +59,7 @@ def test_every_row_is_seen_once_an_epoch_and_counts_are_real_tokens():
 
 
 def test_with_a_shared_trunk_one_update_takes_the_columns_of_both():
-    both = Recorder([(0.0, 0.0, 1.0, 1.0, 0.0, 4.0, 5.0)])
+    both = Recorder([(0.0, 0.0, 1.0, 1.0, 0.0, *BELOW, 4.0, 5.0)])
     learned = learner(both, None).learn(2, rollout(), experience(), Schedule(10, 20))
     words = "tokens positions segments targets labels temperature old_logp ref_logp advantage old_value returns mask"
     assert list(both.calls[0][1][0]) == words.split()
@@ -65,21 +67,22 @@ def test_with_a_shared_trunk_one_update_takes_the_columns_of_both():
 
 
 def test_only_the_critic_learns_in_its_warm_up():
-    policy, critic = Recorder([(0.0, 0.0, 1.0, 1.0, 1.0)]), Recorder([(0.0,)])
+    policy, critic = Recorder([(0.0, 0.0, 1.0, 1.0, 1.0, *BELOW)]), Recorder([(0.0,)])
     learned = learner(policy, critic).learn(1, rollout(), experience(), Schedule(1, 1))
     assert policy.calls == [] and len(critic.calls) == 4
     assert "policy_loss" not in learned.metrics
 
 
 def test_an_iteration_is_left_when_the_policy_moved_too_far():
-    policy, critic = Recorder([(0.0, 0.01, 1.0, 1.0, 1.0), (0.0, 0.3, 1.0, 1.0, 1.0)]), Recorder([(0.0,)])
+    moved = [(0.0, kl, 1.0, 1.0, 1.0, *BELOW) for kl in (0.01, 0.3)]
+    policy, critic = Recorder(moved), Recorder([(0.0,)])
     learned = learner(policy, critic, max_ratio_kl=0.1).learn(2, rollout(), experience(), Schedule(1, 1))
     assert len(policy.calls) == 2
     assert learned.metrics["kl_old_new"] == pytest.approx(0.155)
 
 
 def test_a_minibatch_splits_into_micro_batches():
-    policy, critic = Recorder([(0.0, 0.0, 1.0, 1.0, 1.0)]), Recorder([(0.0,)])
+    policy, critic = Recorder([(0.0, 0.0, 1.0, 1.0, 1.0, *BELOW)]), Recorder([(0.0,)])
     made = learner(policy, critic, minibatches=1, accumulate=2)
     made.learn(2, rollout(), experience(), Schedule(1, 1))
     count, micro, _ = policy.calls[0]

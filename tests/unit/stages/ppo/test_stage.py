@@ -70,7 +70,7 @@ def first(stage):
 def test_before_the_first_update_ratio_is_1_and_kl_is_0(first):
     _, _, metrics = first
     assert abs(metrics["train/kl_old_new"]) < ON_POLICY_ATOL
-    assert metrics["train/clip_fraction"] == 0.0
+    assert metrics["train/clip_fraction"] == 0.0 and metrics["train/ratio_hist/0.95_1.05"] == 1.0
     assert abs(metrics["train/kl_policy_ref"]) < ON_POLICY_ATOL
 
 
