@@ -57,7 +57,8 @@ def test_heads_feed_forward_vocabulary_and_layers_have_to_be_divided():
 
 @pytest.fixture(scope="module")
 def stages():
-    return load_recipe("quickstart").config.stages
+    pinned = {"policy.batch_rows": 64, "policy.minibatches": 4, "policy.prompt_buckets": [56], "base.batch_rows": 8}
+    return load_recipe("quickstart", [f"stages.{key}={value}" for key, value in pinned.items()]).config.stages
 
 
 def of_stage(parallel, name, stages, **changes):
