@@ -6,13 +6,16 @@ from llmstack.config.load import load_recipe
 from llmstack.parallel.plan.work import Pass, work_of
 from tests.helpers.plans import small
 
-
 SIZES = {"batch_rows": 64, "minibatches": 4, "epochs": 2, "response_len": 32, "prompt_buckets": [56]}
 """Of the quickstart's policy, whatever it is given for speed."""
 
 
 def work(recipe, name, *overrides, **options):
-    pinned = [f"stages.policy.{key}={value}" for key, value in SIZES.items()] if name == "policy" else []
+    pinned = (
+        [f"stages.policy.{key}={value}" for key, value in SIZES.items()]
+        if (recipe, name) == ("quickstart", "policy")
+        else []
+    )
     stage = load_recipe(recipe, [*pinned, *overrides]).config.stages[name]
     return work_of(name, stage.model_copy(update=options), lambda source: small())
 
