@@ -310,10 +310,9 @@ def generate(config: Any, num_rows: int = PROMPTS) -> dict[str, Any]:
 
 def flops_per_token(config: Any) -> float:
     """FLOPs of forward and backward, see `docs/formulas.md`, section 8."""
-    heads, kv_heads, head = config.num_attention_heads, config.num_key_value_heads, config.head_dim
-    width, layers = config.hidden_size, config.num_hidden_layers
-    block = width * (heads + 2 * kv_heads) * head + heads * head * width + 3 * width * config.intermediate_size
-    return 6.0 * (layers * block + width * config.vocab_size) + 6.0 * layers * heads * head * SEQ_LEN
+    from llmstack.parallel.plan import flops
+
+    return flops.flops_per_token(config, SEQ_LEN).total
 
 
 def matmul_rate() -> float:

@@ -1,4 +1,4 @@
-"""The options of the commands that use a model: ``generate``, ``chat`` and ``eval``."""
+"""The options of ``plan`` and of the commands that use a model: ``generate``, ``chat`` and ``eval``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,18 @@ from typing import Any
 Command = argparse.ArgumentParser
 
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+def add_plan(command: Command) -> None:
+    """Options of ``llmstack plan``.
+
+    Args:
+        command: gets them.
+    """
+    command.add_argument("--devices", type=positive, metavar="N", help="devices to plan for (default: the recipe's)")
+    command.add_argument("--hardware", metavar="NAME", help="kind of device, e.g. ascend_910b (default: the recipe's)")
+    command.add_argument("--stage", metavar="NAME", help="plan this stage alone")
+    command.add_argument("--json", action="store_true", help="print JSON: bytes, seconds and FLOPs as numbers")
 
 
 def add_generate(command: Command) -> None:

@@ -115,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     form = show.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON: the values and their origins")
     form.add_argument("--schema", action="store_true", help="print the JSON schema of recipe files, for editors")
+    arguments.add_plan(_recipe_command(commands, "plan", "work out memory, time and layouts without running anything"))
     listing = _command(commands, "list", "list what a recipe can name")
     listing.add_argument("what", choices=_LISTS, metavar="|".join(_LISTS), help="what to list")
     _add_generate(commands)

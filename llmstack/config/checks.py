@@ -5,12 +5,15 @@ from __future__ import annotations
 import glob
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from llmstack.config.markers import CodeRef, ModelRef, PathRef
+from llmstack.config.mesh_checks import model_problems, stage_problems
+from llmstack.config.model import ModelConfig
 from llmstack.config.named import Registered
+from llmstack.config.parallel import ParallelConfig
 from llmstack.config.provenance import Origins
 from llmstack.config.recipe import RecipeConfig
 from llmstack.config.stages import StageConfig
@@ -18,6 +21,8 @@ from llmstack.config.walk import visit
 from llmstack.errors import Problem, UserError
 from llmstack.plugins import load_function
 from llmstack.registry import STAGES, did_you_mean
+
+M = TypeVar("M", bound=BaseModel)
 
 
 def check(tree: Mapping[str, Any], origins: Origins) -> list[Problem]:
@@ -37,6 +42,7 @@ def check(tree: Mapping[str, Any], origins: Origins) -> list[Problem]:
         *_check_vocabulary(tree),
         *_check_lengths(tree),
         *_check_provider(tree),
+        *_check_mesh(tree),
     ]
     return [Problem(path, message, origins.find(path)) for path, message in found]
 
@@ -218,6 +224,34 @@ def _check_provider(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 f"expected null because model.provider is {provider}, got options. "
                 "Write `provider: native`, or train the whole model.",
             )
+
+
+def _check_mesh(tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The mesh divides models and rows; said of what can be decoded."""
+    parallel = _decoded(ParallelConfig, tree.get("parallel"))
+    if parallel is None or parallel.num_devices == 1:
+        return
+    found: dict[str, str] = {}
+    stages = _stages(tree)
+    own = {f"stages.{name}.model": stage.get("model") for name, stage in stages.items() if isinstance(stage, Mapping)}
+    for where, options in {"model": tree.get("model"), **own}.items():
+        if (model := _decoded(ModelConfig, options)) is not None:
+            for path, message in model_problems(parallel, model, where):
+                found.setdefault(path, message)
+    for name, options in stages.items():
+        kind = options.get("kind") if isinstance(options, Mapping) else None
+        if isinstance(kind, str) and kind in STAGES:
+            stage = _decoded(Registered(STAGES, "kind").model(kind, StageConfig), options)
+            found |= dict(stage_problems(parallel, name, stage)) if stage is not None else {}
+    yield from found.items()
+
+
+def _decoded(kind: type[M], options: Any) -> M | None:
+    """Options of a class; None when they are wrong, which is told elsewhere."""
+    try:
+        return kind.model_validate(options)
+    except ValidationError:
+        return None
 
 
 def _int(tree: Any, *path: str) -> int | None:

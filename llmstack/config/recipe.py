@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
 from llmstack.config.base import Strict
 from llmstack.config.data import TokenizerConfig
+from llmstack.config.hardware import HardwareConfig
 from llmstack.config.model import ModelConfig, ModelFolderConfig
 from llmstack.config.named import IfKey, Registered
 from llmstack.config.optim import OptimConfig
+from llmstack.config.parallel import ParallelConfig
 from llmstack.config.stages import StageConfig
 from llmstack.registry import STAGES
 
@@ -20,17 +22,6 @@ AnyStage: TypeAlias = Annotated[StageConfig, Registered(STAGES, "kind")]
 
 StageName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
 """Names a folder of the run and a part of a dotted path."""
-
-
-class ParallelConfig(Strict):
-    """How the work is spread. One process today."""
-
-    mode: Literal["single"]
-    """single: one process, one device."""
-    device: Literal["cpu", "ascend"]
-    """Where graphs run."""
-    threads: int | None = Field(default=None, gt=0)
-    """CPU threads; null uses every core this process may run on."""
 
 
 class RecipeConfig(Strict):
@@ -52,5 +43,7 @@ class RecipeConfig(Strict):
     """Optimizer defaults; a stage's own ``optim`` keys go on top."""
     parallel: ParallelConfig
     """Device and processes."""
+    hardware: HardwareConfig | None = None
+    """What the devices can do: for `llmstack plan`, and on Ascend for the metric `mfu`. null: not known."""
     stages: dict[StageName, AnyStage] = Field(min_length=1)
     """Ordered: a stage may start from those above it."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from typing_extensions import Self
 
@@ -24,6 +24,9 @@ from llmstack.runtime import compile_count
 from llmstack.runtime.logging import get_logger
 
 T = TypeVar("T")
+
+Utilisation: TypeAlias = Callable[[float], Mapping[str, float]]
+"""Tokens a second -> metrics of how well the devices are used."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,14 @@ class Intervals:
         )
 
 
-def fit(stage: Trainable, folder: StageFolder, intervals: Intervals, *, since: Clock | None = None) -> StageResult:
+def fit(
+    stage: Trainable,
+    folder: StageFolder,
+    intervals: Intervals,
+    *,
+    since: Clock | None = None,
+    utilisation: Utilisation | None = None,
+) -> StageResult:
     """Runs a stage to its end, or on from its newest whole checkpoint.
 
     Args:
@@ -68,6 +78,7 @@ def fit(stage: Trainable, folder: StageFolder, intervals: Intervals, *, since: C
         intervals: how often to log, evaluate and save.
         since: a clock started before the stage was built, so that the time and compiles of building count; None starts
             one here.
+        utilisation: makes metrics of the tokens a second of a metrics line; None: there are none.
 
     Returns:
         The stage in numbers; ``final/`` is written.
@@ -87,7 +98,7 @@ def fit(stage: Trainable, folder: StageFolder, intervals: Intervals, *, since: C
         JsonLines(folder.rows, after=after) if intervals.rows else nullcontext() as rows,
         StopRequest() as stop,
     ):
-        run = _Run(stage, folder, record, clock, _Logs(log, advice, samples, rows))
+        run = _Run(stage, folder, record, clock, _Logs(log, advice, samples, rows), utilisation)
         if after < 0:
             run.write(run.evaluate())
         while record.step < stage.total_steps and stop.signum is None:
@@ -160,8 +171,17 @@ class _Logs:
 class _Run:
     """What the loop does besides stepping."""
 
-    def __init__(self, stage: Trainable, folder: StageFolder, record: Record, clock: Clock, logs: _Logs) -> None:
+    def __init__(
+        self,
+        stage: Trainable,
+        folder: StageFolder,
+        record: Record,
+        clock: Clock,
+        logs: _Logs,
+        utilisation: Utilisation | None,
+    ) -> None:
         self.stage, self.folder, self.record, self.clock, self.logs = stage, folder, record, clock, logs
+        self.utilisation = utilisation
 
     def due(self, every: int) -> bool:
         return self.record.step % every == 0 or self.record.step == self.stage.total_steps
@@ -170,6 +190,8 @@ class _Run:
         line: dict[str, float | None] = {}
         if self.due(intervals.log) or self.record.step == 1:
             line.update(self.record.take_window())
+            if self.utilisation is not None:
+                line.update(self.utilisation(line["tokens_per_second"] or 0.0))
         if self.due(intervals.evaluate):
             line.update(self.evaluate())
         if line:

@@ -23,6 +23,8 @@ from llmstack.engine.run_folder import RunFolder
 from llmstack.engine.stage_folder import StageFolder
 from llmstack.errors import UserError
 from llmstack.models.hf_config import read_config
+from llmstack.parallel.plan.utilisation import utilisation_of
+from llmstack.parallel.support import check_trainable
 from llmstack.plugins import load_function
 from llmstack.registry import (
     ADVANTAGES,
@@ -64,6 +66,7 @@ def run_recipe(loaded: LoadedRecipe, *, until: str | None = None, fresh: bool = 
             f"--stage: expected one of {', '.join(config.stages)}, got {until!r}. Name a stage of the recipe."
         )
     check_folders(loaded)
+    check_trainable(config.parallel)
     with RunFolder(Path(config.run_dir), recipe=config.name, resolved=loaded.resolved) as run:
         setup_logging(run.path / "run.log", level=logging.INFO)
         # set before anything imports MindSpore or OpenMP
@@ -129,7 +132,8 @@ class Chain:
         )
         stage = STAGES.get(config.kind)(config, context)
         stage.build()
-        folder.finish(fit(stage, folder, Intervals.of(config), since=clock))
+        meter = utilisation_of(self._config, name)
+        folder.finish(fit(stage, folder, Intervals.of(config), since=clock, utilisation=meter))
 
     def _model_of(self, name: str) -> ModelConfig:
         return stage_model(name, self._config.stages[name], self._model, self._tokenizer)

@@ -8,7 +8,8 @@ from typing import Any
 
 from llmstack.config.load import LoadedRecipe
 from llmstack.config.markers import ModelRef
-from llmstack.config.model import ModelConfig, ModelFolderConfig
+from llmstack.config.mesh_checks import model_problems, nearest_divisor
+from llmstack.config.model import ModelConfig, ModelFolderConfig, vocab_size_of
 from llmstack.config.provenance import INHERITED
 from llmstack.config.recipe import RecipeConfig
 from llmstack.config.stages import StageConfig
@@ -52,6 +53,8 @@ class _Preflight:
                 refs[seen.path.split(".")[1]].append(seen.value)
                 if seen.value not in self._config.stages:
                     self._read(seen.value, seen.path)
+        for folder, model in self._folders.items():
+            self._check_mesh(folder, model)
         for name, stage in self._config.stages.items():
             self._check_lengths(name, stage, refs[name])
             self._check_adapters(name, stage)
@@ -88,6 +91,17 @@ class _Preflight:
                 f"expected a folder with tokenizer.json, got {folder!r}, one without. Save the model's tokenizer into "
                 "it (`AutoTokenizer.from_pretrained`, then `save_pretrained`), or write `tokenizer:` yourself.",
             )
+
+    def _check_mesh(self, folder: str, model: ModelConfig | None) -> None:
+        """The mesh divides the models that come from folders, as the recipe's checks say of the others."""
+        for path, text in model_problems(self._config.parallel, model, folder) if model is not None else ():
+            if path.startswith("parallel."):
+                self._add(path, text)
+            else:  # a trained model keeps its vocabulary, so that it is the mesh that has to change
+                tensor = self._config.parallel.tensor
+                most = nearest_divisor(vocab_size_of(model), tensor)
+                expected = f"a divisor of {path} ({model.vocab_size})"
+                self._add("parallel.tensor", f"expected {expected}, got {tensor}. The nearest that is one is {most}.")
 
     def _root(self, source: str | None) -> tuple[str | None, ModelConfig | None]:
         """The folder that the sizes of a stage's model come from, None for ``model``; the sizes when they are known."""

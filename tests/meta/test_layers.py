@@ -11,7 +11,7 @@ from tests.meta.source import PACKAGE, name_of, python_files, tree_of
 LEVELS = [
     {"errors", "catalog", "registry", "plugins", "config"},
     {"runtime", "nn", "losses", "rl", "rewards"},
-    {"data", "models", "optim", "generation", "integrations.mindformers", "integrations.mindrecord"},
+    {"data", "models", "optim", "parallel", "generation", "integrations.mindformers", "integrations.mindrecord"},
     {"engine"},
     {"stages", "evaluation", "annotation"},
     {"integrations.lm_eval"},
@@ -27,6 +27,7 @@ SAME_LEVEL = {
     "losses": {"runtime", "nn"},
     "rewards": {"runtime", "rl"},
     "generation": {"models"},
+    "parallel": {"models"},
     "integrations.mindformers": {"models", "optim"},
     "integrations.mindrecord": {"data"},
     "evaluation": {"stages"},

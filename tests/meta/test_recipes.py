@@ -14,11 +14,23 @@ from tests.meta.source import ROOT
 
 RECIPES = sorted((ROOT / "recipes").rglob("*.yaml"))
 GROUPS = sorted((ROOT / "configs").rglob("*.yaml"))
-NUM_RECIPES = 6
-NUM_GROUPS = 17
+NUM_RECIPES = 11
+NUM_GROUPS = 29
 BASE = ROOT / "configs" / "recipe.yaml"
 CARRIER = "quickstart"
 """The recipe into which each group is put to be decoded, unless it is that of a stage kind only others have."""
+
+CARRIERS = {
+    ("hardware", "ascend_910b"): "cluster_7b_8",
+    ("hardware", "ascend_910c"): "cluster_7b_8",
+    ("model", "qwen2_72b"): "cluster_72b_128k",
+    ("parallel", "dp8"): "cluster_7b_8",
+    ("parallel", "dp2_tp4"): "cluster_7b_8",
+    ("parallel", "dp8_tp8"): "cluster_7b_64",
+    ("parallel", "dp4_tp8_pp4"): "cluster_32b_128",
+    ("parallel", "dp2_tp8_cp8_pp2"): "cluster_72b_128k",
+}
+"""The recipe for a group that does not fit into that one: a mesh has to divide it, a layout needs devices."""
 
 HERE = ROOT / "tests" / "meta" / "model_folder"
 LEFT_OPEN = {
@@ -68,7 +80,7 @@ def choose(path: Path) -> tuple[str, list[str], str]:
     if group == "lora":
         return CARRIER, [f"+lora@stages.sft={path.stem}"], "stages.sft."
     if group != "stage":
-        return CARRIER, [f"{group}={path.stem}"], f"{group}."
+        return CARRIERS.get((group, path.stem), CARRIER), [f"{group}={path.stem}"], f"{group}."
     kind = yaml.safe_load(path.read_text(encoding="utf-8"))["kind"]
     for carrier in (CARRIER, *(recipe.stem for recipe in RECIPES)):
         stages = load_recipe(carrier, LEFT_OPEN.get(carrier, [])).config.stages

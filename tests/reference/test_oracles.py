@@ -22,6 +22,7 @@ from tests.reference import (
     norm,
     pairwise,
     pass_at_k,
+    planning,
     ppo,
     preference,
     rope,
@@ -329,3 +330,14 @@ def test_blend_by_hand():
     close(blend.weight("cosine", [(10, 1), (20, 3)], 12.5), 2 - math.sqrt(0.5))
     assert [blend.weight("steps", [(10, 1), (20, 3)], at) for at in (0, 19, 20, 99)] == [1, 1, 3, 3]
     assert [blend.bound(parts) for parts in (1, 2, 3)] == [0, 0.5, 0.75]
+
+
+def test_planning_by_hand():
+    # width 2, one layer, one head of 2, feed-forward 3, vocabulary 5
+    assert planning.llama_parameters((2, 1, 1, 1, 2, 3, 5)) == 10 + (4 + 8 + 4 + 18 + 4) + 2 + 10
+    assert planning.llama_parameters((2, 1, 1, 1, 2, 3, 5), tied=True) == 10 + 38 + 2
+    assert planning.forward_flops((2, 1, 1, 1, 2, 3, 5), 2, 1) == (2 * 2 * 34 + 2 * 10, 4 * 2 * (0.5 + 1.5))
+    assert planning.ring_all_reduce(12.0, 1) == 0 and planning.ring_all_reduce(12.0, 3) == 16.0
+    # two ranks, one micro-batch: each waits while the other works
+    assert planning.one_forward_one_backward(2, 1) == (1.0, [1, 1])
+    assert planning.one_forward_one_backward(3, 6) == (pytest.approx(2 / 6), [3, 2, 1])

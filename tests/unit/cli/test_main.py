@@ -10,7 +10,20 @@ import pytest
 from llmstack.cli.main import main
 from llmstack.errors import Interrupted, RunHalted, Terminated, UserError
 
-COMMANDS = ("train", "check", "show", "list", "generate", "chat", "eval", "import", "export", "data", "tokenizer")
+COMMANDS = (
+    "train",
+    "check",
+    "show",
+    "plan",
+    "list",
+    "generate",
+    "chat",
+    "eval",
+    "import",
+    "export",
+    "data",
+    "tokenizer",
+)
 
 
 @pytest.fixture
@@ -35,7 +48,9 @@ def run_main(argv: list[str]) -> types.SimpleNamespace:
     return types.SimpleNamespace(status=done.returncode, out="\n".join(out), err=done.stderr, loaded=loaded)
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["check", "quickstart"], ["show", "quickstart"], ["list", "stages"]])
+@pytest.mark.parametrize(
+    "argv", [["--help"], ["check", "quickstart"], ["show", "quickstart"], ["list", "stages"], ["plan", "quickstart"]]
+)
 def test_nothing_but_train_and_generate_loads_mindspore(argv):
     done = run_main(argv)
     assert (done.status, done.err) == (0, "")

@@ -19,7 +19,8 @@ def only_problem(recipe: str, *overrides: str):
 def test_a_missing_group_option_names_the_line_of_the_defaults(write):
     problem = only_problem(write(SHORT.replace("tiny_llama", "tiny_lama")))
     assert (problem.path, problem.where) == ("model", "mine.yaml:2")
-    assert "expected an option of `model` (tiny_llama), got 'tiny_lama'. Did you mean `tiny_llama`?" in problem.message
+    assert "expected an option of `model` (llama_7b, " in problem.message
+    assert "tiny_llama), got 'tiny_lama'. Did you mean `tiny_llama`?" in problem.message
 
 
 def test_a_missing_group_option_names_the_place_it_was_meant_for(write):

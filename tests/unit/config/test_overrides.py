@@ -61,8 +61,8 @@ def test_what_was_set_and_deleted_is_recorded():
         ("+seed=1", "seed", "An item is already at 'seed'"),
         ("~nothing", "nothing", "'nothing' does not exist"),
         ("model=tiny_lama", "model", "Did you mean `tiny_llama`?"),
-        ("parallel=-1", "parallel", "expected an option of the group (single), got -1"),
-        ("model=null", "model", "expected an option of the group (tiny_llama), got None"),
+        ("parallel=-1", "parallel", "expected an option of the group (ascend, dp2_tp4,"),
+        ("model=null", "model", "expected an option of the group (llama_7b, qwen2_0_5b,"),
         ("hydra.searchpath=[nowhere]", "hydra.searchpath", "expected an existing folder, got 'nowhere'"),
     ],
 )

@@ -103,7 +103,7 @@ def test_every_shipped_recipe_passes(schema):
 
 
 def test_every_shipped_group_passes(schema):
-    for folder in ("model", "tokenizer", "optim", "parallel"):
+    for folder in ("model", "tokenizer", "optim", "parallel", "hardware"):
         for path in (configs_folder() / folder).glob("*.yaml"):
             assert errors({folder: yaml.safe_load(path.read_text(encoding="utf-8"))}, schema, schema) == []
     for path in (configs_folder() / "stage").glob("*.yaml"):

@@ -252,3 +252,17 @@ def test_clock_counts_building_the_stage(tmp_path):
     clock = Clock()
     time.sleep(0.05)
     assert fit(FakeStage(total_steps=1), stage_folder(tmp_path), INTERVALS, since=clock).wall_seconds >= 0.05
+
+
+def test_a_meter_of_utilisation_adds_to_the_lines_of_training(tmp_path):
+    folder, seen = stage_folder(tmp_path), []
+
+    def meter(tokens_per_second):
+        seen.append(tokens_per_second)
+        return {"mfu": 0.5}
+
+    fit(FakeStage(total_steps=3), folder, replace(INTERVALS, log=1), utilisation=meter)
+    rows = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
+    timed = [row for row in rows if "tokens_per_second" in row]
+    assert [row["mfu"] for row in timed] == [0.5] * 3 and [row["tokens_per_second"] for row in timed] == seen
+    assert all("mfu" not in row for row in rows if row not in timed)

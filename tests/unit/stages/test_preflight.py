@@ -128,3 +128,14 @@ def test_both_commands_refuse_before_anything_is_written(here, command, capsys):
     assert main([command, "r.yaml"]) == 2
     assert "model.from: model/config.json: model_type" in capsys.readouterr().err
     assert sorted(here.rglob("*")) == before
+
+
+def test_a_mesh_divides_the_models_of_folders(here):
+    mesh = ["parallel.mode=mesh", "parallel.device=ascend"]
+    check_folders(load_recipe("r.yaml", [*mesh, "parallel.tensor=1"]))
+    found = problems(*mesh, "parallel.tensor=5")
+    assert found[0].startswith("parallel.tensor: expected a divisor of model.num_attention_heads (")
+    assert found[0].endswith("(command line)")
+    change_config(here, num_attention_heads=6, num_key_value_heads=3, head_dim=4, intermediate_size=6, vocab_size=301)
+    assert any("expected a divisor of model.vocab_size (301), got 3" in text for text in problems(*mesh,
+               "parallel.tensor=3"))  # fmt: skip

@@ -1,0 +1,1 @@
+"""Running on several devices: the mesh of a recipe and what it costs."""

@@ -1,0 +1,1 @@
+"""What a recipe costs on a mesh, worked out without running it."""
