@@ -33,6 +33,8 @@ class PpoStage(OnlineStage):
 
     kind: ClassVar[str] = "ppo"
     config: PpoConfig
+    # a subclass with a loader of its own has none unless it makes one
+    text: TextMix | None = None
 
     def build_models(self) -> None:
         """Policy, reference, critic, and the reward with its model."""
