@@ -149,32 +149,36 @@ KERNEL(attention) {
   float *result = out(params, 5), *lse = out(params, 6);
   const Sizes s = sizes_of(shapes, 0, 3, ints(params, 4));
   const int64_t keys_size = panels_size(s.E, s.T), values_size = panels_size(s.T, s.E);
-  share(s.B * s.K, 4 * s.B * s.H * s.T * s.T * s.E, [&](int64_t task) {
+#pragma omp parallel if (worth_sharing(4 * s.B * s.H * s.T * s.T * s.E))
+  {
     static thread_local Scratch scratch;
-    static thread_local std::vector<int32_t> starts;
+    std::vector<int32_t> starts;
     Layout memory(scratch.get(keys_size + values_size + (s.Tp + 2 * QUERIES) * s.Ep + QUERIES * s.Tp + 8 * LANES));
     float *kt = memory.take(keys_size), *v = memory.take(values_size), *k = memory.take(s.Tp * s.Ep);
     float *q = memory.take(QUERIES * s.Ep), *o = memory.take(QUERIES * s.Ep), *p = memory.take(QUERIES * s.Tp);
-    const int64_t head = task % s.K;
-    const Row row(s, in(params, 0), in(params, 1), in(params, 2), ints(params, 3), task / s.K);
-    row.find_starts(starts);
-    row.turned(s.H + head, 0, s.T, 1.0f, k);
-    pack_panels(s.E, s.T, Matrix{k, 1, s.Ep}, kt);
-    pack_panels(s.T, s.E, Matrix{row.qkv + (s.H + s.K + head) * s.E, s.row, 1}, v);
-    for (int64_t first = 0; first < s.T; first += QUERIES) {
-      const int64_t last = std::min(first + QUERIES, s.T), M = last - first, from = first_key(starts, first, last);
-      const int64_t keys = round_up(last - from);
-      for (int64_t h = head * s.G; h < (head + 1) * s.G; h++) {
-        row.turned(h, first, last, s.scale, q);
-        product(M, keys, s.E, Matrix{q, s.Ep, 1}, kt + from * s.E, s.E, p, s.Tp, false);
-        for (int64_t i = 0; i < M; i++)
-          lse[(row.base + first + i) * s.H + h] = softmax_row(p + i * s.Tp, row, from, from + keys, first + i);
-        product(M, s.E, last - from, Matrix{p, s.Tp, 1}, v + from * PANEL, s.T, o, s.Ep, false);
-        for (int64_t i = 0; i < M; i++)
-          copy_row(o + i * s.Ep, s.E, result + ((row.base + first + i) * s.H + h) * s.E);
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t task = 0; task < s.B * s.K; task++) {
+      const int64_t head = task % s.K;
+      const Row row(s, in(params, 0), in(params, 1), in(params, 2), ints(params, 3), task / s.K);
+      row.find_starts(starts);
+      row.turned(s.H + head, 0, s.T, 1.0f, k);
+      pack_panels(s.E, s.T, Matrix{k, 1, s.Ep}, kt);
+      pack_panels(s.T, s.E, Matrix{row.qkv + (s.H + s.K + head) * s.E, s.row, 1}, v);
+      for (int64_t first = 0; first < s.T; first += QUERIES) {
+        const int64_t last = std::min(first + QUERIES, s.T), M = last - first, from = first_key(starts, first, last);
+        const int64_t keys = round_up(last - from);
+        for (int64_t h = head * s.G; h < (head + 1) * s.G; h++) {
+          row.turned(h, first, last, s.scale, q);
+          product(M, keys, s.E, Matrix{q, s.Ep, 1}, kt + from * s.E, s.E, p, s.Tp, false);
+          for (int64_t i = 0; i < M; i++)
+            lse[(row.base + first + i) * s.H + h] = softmax_row(p + i * s.Tp, row, from, from + keys, first + i);
+          product(M, s.E, last - from, Matrix{p, s.Tp, 1}, v + from * PANEL, s.T, o, s.Ep, false);
+          for (int64_t i = 0; i < M; i++)
+            copy_row(o + i * s.Ep, s.E, result + ((row.base + first + i) * s.H + h) * s.E);
+        }
       }
     }
-  });
+  }
   return 0;
 }
 
@@ -184,9 +188,10 @@ KERNEL(attention_grad) {
   float *dqkv = out(params, 8);
   const Sizes s = sizes_of(shapes, 0, 3, ints(params, 4));
   const int64_t keys_size = panels_size(s.E, s.T), values_size = panels_size(s.T, s.E), few = panels_size(QUERIES, s.E);
-  share(s.B * s.K, 10 * s.B * s.H * s.T * s.T * s.E, [&](int64_t task) {
+#pragma omp parallel if (worth_sharing(10 * s.B * s.H * s.T * s.T * s.E))
+  {
     static thread_local Scratch scratch;
-    static thread_local std::vector<int32_t> starts;
+    std::vector<int32_t> starts;
     Layout memory(scratch.get(2 * keys_size + values_size + 3 * s.Tp * s.Ep + 2 * QUERIES * (s.Ep + s.Tp) + 2 * few +
                               16 * LANES));
     float *kt = memory.take(keys_size), *vt = memory.take(keys_size), *keys_by_width = memory.take(values_size);
@@ -194,39 +199,42 @@ KERNEL(attention_grad) {
     float *q = memory.take(QUERIES * s.Ep), *dq = memory.take(QUERIES * s.Ep);
     float *p = memory.take(QUERIES * s.Tp), *dp = memory.take(QUERIES * s.Tp);
     float *q_panels = memory.take(few), *g_panels = memory.take(few);
-    const int64_t head = task % s.K;
-    const Row row(s, in(params, 0), in(params, 1), in(params, 2), ints(params, 3), task / s.K);
-    row.find_starts(starts);
-    row.turned(s.H + head, 0, s.T, 1.0f, k);
-    pack_panels(s.E, s.T, Matrix{k, 1, s.Ep}, kt);
-    pack_panels(s.T, s.E, Matrix{k, s.Ep, 1}, keys_by_width);
-    pack_panels(s.E, s.T, Matrix{row.qkv + (s.H + s.K + head) * s.E, 1, s.row}, vt);
-    std::fill_n(dk, s.Tp * s.Ep, 0.0f);
-    std::fill_n(dv, s.Tp * s.Ep, 0.0f);
-    for (int64_t first = 0; first < s.T; first += QUERIES) {
-      const int64_t last = std::min(first + QUERIES, s.T), M = last - first, from = first_key(starts, first, last);
-      const int64_t keys = round_up(last - from), num_keys = last - from;
-      for (int64_t h = head * s.G; h < (head + 1) * s.G; h++) {
-        const int64_t heads_row = s.H * s.E, place = (row.base + first) * heads_row + h * s.E;
-        const Matrix g{dresult + place, heads_row, 1};
-        row.turned(h, first, last, s.scale, q);
-        product(M, keys, s.E, Matrix{q, s.Ep, 1}, kt + from * s.E, s.E, p, s.Tp, false);
-        product(M, keys, s.E, g, vt + from * s.E, s.E, dp, s.Tp, false);
-        for (int64_t i = 0; i < M; i++)
-          softmax_row_grad(p + i * s.Tp, dp + i * s.Tp, row, from, from + keys, first + i,
-                           lse[(row.base + first + i) * s.H + h],
-                           dot_of(result + place + i * heads_row, g.at(i, 0), s.E));
-        pack_panels(M, s.E, g, g_panels);
-        pack_panels(M, s.E, Matrix{q, s.Ep, 1}, q_panels);
-        product(num_keys, s.E, M, Matrix{p, 1, s.Tp}, g_panels, M, dv + from * s.Ep, s.Ep, true);
-        product(num_keys, s.E, M, Matrix{dp, 1, s.Tp}, q_panels, M, dk + from * s.Ep, s.Ep, true);
-        product(M, s.E, num_keys, Matrix{dp, s.Tp, 1}, keys_by_width + from * PANEL, s.T, dq, s.Ep, false);
-        row.turn_back(dq, h, first, last, s.scale, dqkv);
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t task = 0; task < s.B * s.K; task++) {
+      const int64_t head = task % s.K;
+      const Row row(s, in(params, 0), in(params, 1), in(params, 2), ints(params, 3), task / s.K);
+      row.find_starts(starts);
+      row.turned(s.H + head, 0, s.T, 1.0f, k);
+      pack_panels(s.E, s.T, Matrix{k, 1, s.Ep}, kt);
+      pack_panels(s.T, s.E, Matrix{k, s.Ep, 1}, keys_by_width);
+      pack_panels(s.E, s.T, Matrix{row.qkv + (s.H + s.K + head) * s.E, 1, s.row}, vt);
+      std::fill_n(dk, s.Tp * s.Ep, 0.0f);
+      std::fill_n(dv, s.Tp * s.Ep, 0.0f);
+      for (int64_t first = 0; first < s.T; first += QUERIES) {
+        const int64_t last = std::min(first + QUERIES, s.T), M = last - first, from = first_key(starts, first, last);
+        const int64_t keys = round_up(last - from), num_keys = last - from;
+        for (int64_t h = head * s.G; h < (head + 1) * s.G; h++) {
+          const int64_t heads_row = s.H * s.E, place = (row.base + first) * heads_row + h * s.E;
+          const Matrix g{dresult + place, heads_row, 1};
+          row.turned(h, first, last, s.scale, q);
+          product(M, keys, s.E, Matrix{q, s.Ep, 1}, kt + from * s.E, s.E, p, s.Tp, false);
+          product(M, keys, s.E, g, vt + from * s.E, s.E, dp, s.Tp, false);
+          for (int64_t i = 0; i < M; i++)
+            softmax_row_grad(p + i * s.Tp, dp + i * s.Tp, row, from, from + keys, first + i,
+                             lse[(row.base + first + i) * s.H + h],
+                             dot_of(result + place + i * heads_row, g.at(i, 0), s.E));
+          pack_panels(M, s.E, g, g_panels);
+          pack_panels(M, s.E, Matrix{q, s.Ep, 1}, q_panels);
+          product(num_keys, s.E, M, Matrix{p, 1, s.Tp}, g_panels, M, dv + from * s.Ep, s.Ep, true);
+          product(num_keys, s.E, M, Matrix{dp, 1, s.Tp}, q_panels, M, dk + from * s.Ep, s.Ep, true);
+          product(M, s.E, num_keys, Matrix{dp, s.Tp, 1}, keys_by_width + from * PANEL, s.T, dq, s.Ep, false);
+          row.turn_back(dq, h, first, last, s.scale, dqkv);
+        }
       }
+      row.turn_back(dk, s.H + head, 0, s.T, 1.0f, dqkv);
+      for (int64_t t = 0; t < s.T; t++)
+        copy_row(dv + t * s.Ep, s.E, dqkv + (row.base + t) * s.row + (s.H + s.K + head) * s.E);
     }
-    row.turn_back(dk, s.H + head, 0, s.T, 1.0f, dqkv);
-    for (int64_t t = 0; t < s.T; t++)
-      copy_row(dv + t * s.Ep, s.E, dqkv + (row.base + t) * s.row + (s.H + s.K + head) * s.E);
-  });
+  }
   return 0;
 }

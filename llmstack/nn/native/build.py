@@ -20,7 +20,7 @@ from llmstack.config.paths import cache_folder
 
 _SOURCES = Path(__file__).parent
 # No -ffast-math: a NaN must stay a NaN, since a training step that has one is skipped and counted.
-_FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-pthread", "-std=c++17", "-shared", "-fPIC")
+_FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp", "-std=c++17", "-shared", "-fPIC")
 _log = logging.getLogger("llmstack")
 
 

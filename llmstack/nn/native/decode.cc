@@ -80,12 +80,12 @@ KERNEL(fill_cache) {
   const CacheSizes s = cache_sizes(shapes, 0, 4, ints(params, 3));
   float *keys = out(params, 4), *values = out(params, 5);
   const int64_t P = shapes[0][0] / s.B;
-  share(s.B * s.K, 4 * s.B * s.K * P * s.Ep, [&](int64_t task) {
+#pragma omp parallel for schedule(static) if (worth_sharing(4 * s.B * s.K * P * s.Ep))
+  for (int64_t task = 0; task < s.B * s.K; task++)
     for (int64_t t = 0; t < P; t++) {
       const int64_t n = task / s.K * P + t, at = (task * s.T + t) * s.Ep;
       remember(s, qkv + n * s.row, cos + n * s.E / 2, sin + n * s.E / 2, task % s.K, keys + at, values + at);
     }
-  });
   *out(params, 6) = 0.0f;
   return 0;
 }
@@ -99,23 +99,24 @@ KERNEL(cached_attention) {
   const CacheSizes s = cache_sizes(shapes, 0, 6, ints(params, 5));
   float *keys = out(params, 6), *values = out(params, 7), *result = out(params, 8);
   const float scale = 1.0f / std::sqrt(static_cast<float>(s.E));
-  share(s.B * s.K, 4 * s.B * s.H * (slot + 1) * s.Ep, [&](int64_t task) {
-    static thread_local std::vector<float> q, p, mixed;
-    q.resize(s.Ep);
-    p.resize(s.T + LANES);
-    mixed.resize(s.Ep);
-    const int64_t b = task / s.K, k = task % s.K, n = slot + 1 - first[b];
-    const float *token = qkv + b * s.row, *c = cos + b * s.E / 2, *d = sin + b * s.E / 2;
-    float *key = keys + (task * s.T + first[b]) * s.Ep, *value = values + (task * s.T + first[b]) * s.Ep;
-    remember(s, token, c, d, k, key + (n - 1) * s.Ep, value + (n - 1) * s.Ep);
-    for (int64_t h = k * s.G; h < (k + 1) * s.G; h++) {
-      rotate(token + h * s.E, c, d, s.E, scale, 1.0f, q.data());
-      for (int64_t t = 0; t < n; t++) p[t] = dot(q.data(), key + t * s.Ep, s.Ep);
-      softmax(p.data(), n);
-      weighted_sum(p.data(), n, value, s.Ep, mixed.data());
-      memcpy(result + (b * s.H + h) * s.E, mixed.data(), sizeof(float) * s.E);
+#pragma omp parallel if (worth_sharing(4 * s.B * s.H * (slot + 1) * s.Ep))
+  {
+    std::vector<float> q(s.Ep), p(s.T + LANES), mixed(s.Ep);
+#pragma omp for schedule(static)
+    for (int64_t task = 0; task < s.B * s.K; task++) {
+      const int64_t b = task / s.K, k = task % s.K, n = slot + 1 - first[b];
+      const float *token = qkv + b * s.row, *c = cos + b * s.E / 2, *d = sin + b * s.E / 2;
+      float *key = keys + (task * s.T + first[b]) * s.Ep, *value = values + (task * s.T + first[b]) * s.Ep;
+      remember(s, token, c, d, k, key + (n - 1) * s.Ep, value + (n - 1) * s.Ep);
+      for (int64_t h = k * s.G; h < (k + 1) * s.G; h++) {
+        rotate(token + h * s.E, c, d, s.E, scale, 1.0f, q.data());
+        for (int64_t t = 0; t < n; t++) p[t] = dot(q.data(), key + t * s.Ep, s.Ep);
+        softmax(p.data(), n);
+        weighted_sum(p.data(), n, value, s.Ep, mixed.data());
+        memcpy(result + (b * s.H + h) * s.E, mixed.data(), sizeof(float) * s.E);
+      }
     }
-  });
+  }
   return 0;
 }
 
@@ -158,27 +159,29 @@ KERNEL(sample_token) {
   int32_t *token = static_cast<int32_t *>(params[3]);
   float *logp = out(params, 4);
   const int64_t B = shapes[0][0], V = shapes[0][1], chunks = (V + PART - 1) / PART;
-  share(B, 32 * B * V, [&](int64_t b) {
-    static thread_local std::vector<float> weights;
-    static thread_local std::vector<double> ends;
-    weights.resize(V);
-    ends.resize(chunks);
-    const float *z = logits + b * V, top = largest_of(z, V);
-    double total = 0;
-    for (int64_t c = 0; c < chunks; c++) {
-      const int64_t at = c * PART;
-      ends[c] = total += weights_of(z + at, std::min(PART, V - at), top, inverse_t, &weights[at]);
+#pragma omp parallel if (worth_sharing(32 * B * V))
+  {
+    std::vector<float> weights(V);
+    std::vector<double> ends(chunks);
+#pragma omp for schedule(static)
+    for (int64_t b = 0; b < B; b++) {
+      const float *z = logits + b * V, top = largest_of(z, V);
+      double total = 0;
+      for (int64_t c = 0; c < chunks; c++) {
+        const int64_t at = c * PART;
+        ends[c] = total += weights_of(z + at, std::min(PART, V - at), top, inverse_t, &weights[at]);
+      }
+      const double target = uniform[b] * total;
+      const int64_t chunk = std::min<int64_t>(std::upper_bound(ends.begin(), ends.end(), target) - ends.begin(), chunks - 1);
+      double below = chunk ? ends[chunk - 1] : 0.0;
+      int64_t pick = 0;
+      for (int64_t i = chunk * PART; i < std::min(V, (chunk + 1) * PART) && below <= target; i++) {
+        below += weights[i];
+        if (weights[i] > 0) pick = i;
+      }
+      token[b] = static_cast<int32_t>(pick);
+      logp[b] = static_cast<float>((z[pick] - top) * inverse_t - std::log(total));
     }
-    const double target = uniform[b] * total;
-    const int64_t chunk = std::min<int64_t>(std::upper_bound(ends.begin(), ends.end(), target) - ends.begin(), chunks - 1);
-    double below = chunk ? ends[chunk - 1] : 0.0;
-    int64_t pick = 0;
-    for (int64_t i = chunk * PART; i < std::min(V, (chunk + 1) * PART) && below <= target; i++) {
-      below += weights[i];
-      if (weights[i] > 0) pick = i;
-    }
-    token[b] = static_cast<int32_t>(pick);
-    logp[b] = static_cast<float>((z[pick] - top) * inverse_t - std::log(total));
-  });
+  }
   return 0;
 }

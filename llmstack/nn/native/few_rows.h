@@ -12,20 +12,23 @@ constexpr int64_t WEIGHT_ROWS = 48;  // rows of W of one task
 inline void product(int64_t N, int64_t O, int64_t I, const float *x, const float *w, float *y) {
   static thread_local Scratch scratch;
   float *panels = scratch.get(panels_size(I, N));
-  const int64_t operations = 2 * N * O * I, lines = pieces(I, LANES), count = pieces(N, PANEL);
-  share(count * lines, operations, [&](int64_t task) {
-    const int64_t n = task / lines * PANEL, i = task % lines * LANES;
-    pack_panel(std::min<int64_t>(LANES, I - i), std::min(PANEL, N - n), Matrix{x + n * I + i, 1, I},
-               panels + n * I + i * PANEL);
-  });
-  share(pieces(O, WEIGHT_ROWS) * count, operations, [&](int64_t task) {
+#pragma omp parallel if (worth_sharing(2 * N * O * I))
+  {
     alignas(64) float c[WEIGHT_ROWS * PANEL];
-    const int64_t o = task / count * WEIGHT_ROWS, n = task % count * PANEL;
-    const int64_t rows = std::min(WEIGHT_ROWS, O - o), width = std::min(PANEL, N - n);
-    rows_by_panel(rows, width, I, Matrix{w + o * I, I, 1}, panels + n * I, c, PANEL, false);
-    for (int64_t j = 0; j < width; j++)
-      for (int64_t r = 0; r < rows; r++) y[(n + j) * O + o + r] = c[r * PANEL + j];
-  });
+#pragma omp for schedule(static) collapse(2)
+    for (int64_t n = 0; n < N; n += PANEL)
+      for (int64_t i = 0; i < I; i += LANES)
+        pack_panel(std::min<int64_t>(LANES, I - i), std::min(PANEL, N - n), Matrix{x + n * I + i, 1, I},
+                   panels + n * I + i * PANEL);
+#pragma omp for schedule(static) collapse(2)
+    for (int64_t o = 0; o < O; o += WEIGHT_ROWS)
+      for (int64_t n = 0; n < N; n += PANEL) {
+        const int64_t rows = std::min(WEIGHT_ROWS, O - o), width = std::min(PANEL, N - n);
+        rows_by_panel(rows, width, I, Matrix{w + o * I, I, 1}, panels + n * I, c, PANEL, false);
+        for (int64_t j = 0; j < width; j++)
+          for (int64_t r = 0; r < rows; r++) y[(n + j) * O + o + r] = c[r * PANEL + j];
+      }
+  }
 }
 
 }  // namespace few_rows

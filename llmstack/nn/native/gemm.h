@@ -2,6 +2,8 @@
 // of the result stays in registers while a panel streams by (Goto & van de Geijn 2008).
 // Every element is summed in the same order whatever the number of threads.
 #pragma once
+#include <omp.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -175,22 +177,23 @@ static inline void block_by_panels(int64_t M, int64_t N, int64_t K, Matrix A, co
   }
 }
 
-// C(M, N) (+)= A(M, K) B(K, N) for K up to DEPTH and N up to CHUNK; C has rows of ldc.
+// C(M, N) (+)= A(M, K) B(K, N) for K up to DEPTH and N up to CHUNK, inside a parallel region; C has rows of ldc.
 static inline void shared_product(int64_t M, int64_t N, int64_t K, Matrix A, Matrix B, float *panels, float *C, int64_t ldc,
                                   bool accumulate) {
-  const int64_t threads = Team::instance().size(), count = pieces(N, PANEL);
+  const int64_t threads = omp_get_num_threads(), count = pieces(N, PANEL);
   const int64_t rows = std::min(BLOCK_ROWS, pieces(pieces(M, 4 * threads), TILE_ROWS) * TILE_ROWS);
   const int64_t blocks = pieces(M, rows);
   const int64_t group = pieces(count, std::min(count, pieces(2 * threads, blocks)));
-  share(count, 2 * M * N * K, [&](int64_t p) {
+#pragma omp for schedule(dynamic, 1)
+  for (int64_t p = 0; p < count; p++)
     pack_panel(K, std::min(PANEL, N - p * PANEL), B.from(0, p * PANEL), panels + p * PANEL * K);
-  });
-  const int64_t groups = pieces(count, group);
-  share(blocks * groups, 2 * M * N * K, [&](int64_t task) {
-    const int64_t m = task / groups * rows, n = task % groups * group * PANEL;
-    block_by_panels(std::min(rows, M - m), std::min(group * PANEL, N - n), K, A.from(m, 0), panels + n * K,
-                    C + m * ldc + n, ldc, accumulate);
-  });
+#pragma omp for schedule(dynamic, 1) collapse(2)
+  for (int64_t b = 0; b < blocks; b++)
+    for (int64_t p = 0; p < count; p += group) {
+      const int64_t m = b * rows, n = p * PANEL;
+      block_by_panels(std::min(rows, M - m), std::min(group * PANEL, N - n), K, A.from(m, 0), panels + n * K,
+                      C + m * ldc + n, ldc, accumulate);
+    }
 }
 
 // C(M, N) = A(M, K) B(K, N), C stored row by row.
@@ -198,6 +201,7 @@ static inline void matmul(int64_t M, int64_t N, int64_t K, Matrix A, Matrix B, f
   static thread_local Scratch scratch;
   const int64_t depth = pieces(K, pieces(K, DEPTH)), chunk = std::min(CHUNK, pieces(N, PANEL) * PANEL);
   float *panels = scratch.get(chunk * depth);
+#pragma omp parallel if (worth_sharing(2 * M * N * K))
   for (int64_t n = 0; n < N; n += chunk)
     for (int64_t k = 0; k < K; k += depth)
       shared_product(M, std::min(chunk, N - n), std::min(depth, K - k), A.from(0, k), B.from(k, n), panels, C + n, N, k > 0);

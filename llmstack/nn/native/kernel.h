@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "simd.h"
-#include "team.h"
 
 #define KERNEL(name)                                                                                           \
   extern "C" int name([[maybe_unused]] int nparam, [[maybe_unused]] void **params, [[maybe_unused]] int *ndims, \
@@ -15,6 +14,9 @@ static inline const float *in(void **params, int i) { return static_cast<const f
 static inline const int32_t *ints(void **params, int i) { return static_cast<const int32_t *>(params[i]); }
 static inline float *out(void **params, int i) { return static_cast<float *>(params[i]); }
 static inline int64_t round_up(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
+
+// Whether about so many floating-point operations are worth waking the other threads, which takes some microseconds.
+static inline bool worth_sharing(int64_t operations) { return operations > 1 << 18; }
 
 constexpr float LOWEST = -3.0e38f;  // below every finite logit: exp of it minus a maximum is 0
 

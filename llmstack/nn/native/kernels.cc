@@ -23,11 +23,12 @@ KERNEL(rms_norm) {
   const float *x = in(params, 0), *w = in(params, 1), eps = *in(params, 2);
   float *y = out(params, 3);
   int64_t N = shapes[0][0], D = shapes[0][1];
-  share(N, 4 * N * D, [&](int64_t n) {
+#pragma omp parallel for schedule(static) if (worth_sharing(4 * N * D))
+  for (int64_t n = 0; n < N; n++) {
     const float *a = x + n * D;
     float r = inverse_rms(a, D, eps);
     for (int64_t i = 0; i < D; i++) y[n * D + i] = a[i] * r * w[i];
-  });
+  }
   return 0;
 }
 
@@ -38,7 +39,8 @@ KERNEL(rms_norm_grad) {
   int64_t N = shapes[0][0], D = shapes[0][1];
   constexpr int64_t PIECES = 32;
   std::vector<float> partial(PIECES * D, 0.0f);
-  share(PIECES, 12 * N * D, [&](int64_t piece) {
+#pragma omp parallel for schedule(static) if (worth_sharing(12 * N * D))
+  for (int64_t piece = 0; piece < PIECES; piece++) {
     float *pw = partial.data() + piece * D;
     for (int64_t n = N * piece / PIECES; n < N * (piece + 1) / PIECES; n++) {
       const float *a = x + n * D, *g = dy + n * D;
@@ -54,7 +56,7 @@ KERNEL(rms_norm_grad) {
         pw[i] += g[i] * a[i] * r;
       }
     }
-  });
+  }
   for (int64_t i = 0; i < D; i++) {
     float total = 0;
     for (int64_t piece = 0; piece < PIECES; piece++) total += partial[piece * D + i];
@@ -70,7 +72,8 @@ KERNEL(swiglu) {
   const float *x = in(params, 0);
   float *y = out(params, 1);
   int64_t N = shapes[0][0], F = shapes[0][1] / 2;
-  share(N, 32 * N * F, [&](int64_t n) {
+#pragma omp parallel for schedule(static) if (worth_sharing(32 * N * F))
+  for (int64_t n = 0; n < N; n++) {
     const float *g = x + n * 2 * F, *u = g + F;
     float *h = y + n * F;
     int64_t i = 0;
@@ -79,7 +82,7 @@ KERNEL(swiglu) {
       vfloat gate = load_part(g + i, F - i, 0);
       store_part(h + i, gate / (1.0f + vexp(-gate)) * load_part(u + i, F - i, 0), F - i);
     }
-  });
+  }
   return 0;
 }
 
@@ -94,7 +97,8 @@ KERNEL(swiglu_grad) {
   const float *x = in(params, 0), *dh = in(params, 1);
   float *dx = out(params, 2);
   int64_t N = shapes[0][0], F = shapes[0][1] / 2;
-  share(N, 48 * N * F, [&](int64_t n) {
+#pragma omp parallel for schedule(static) if (worth_sharing(48 * N * F))
+  for (int64_t n = 0; n < N; n++) {
     const float *g = x + n * 2 * F, *u = g + F, *d = dh + n * F;
     float *dg = dx + n * 2 * F, *du = dg + F;
     vfloat a, b;
@@ -109,7 +113,7 @@ KERNEL(swiglu_grad) {
       store_part(dg + i, a, F - i);
       store_part(du + i, b, F - i);
     }
-  });
+  }
   return 0;
 }
 
@@ -121,7 +125,8 @@ KERNEL(token_nll) {
   const int32_t *labels = ints(params, 1);
   float *nll = out(params, 3), *lse = out(params, 4), *entropy = out(params, 5);
   int64_t N = shapes[0][0], V = shapes[0][1];
-  share(N, 64 * N * V, [&](int64_t n) {
+#pragma omp parallel for schedule(static) if (worth_sharing(64 * N * V))
+  for (int64_t n = 0; n < N; n++) {
     const float *z = logits + n * V;
     int64_t whole = V / LANES * LANES, rest = V - whole;
     vfloat top = splat(LOWEST);
@@ -145,7 +150,7 @@ KERNEL(token_nll) {
     nll[n] = log_s - (z[label] - m) * t;
     lse[n] = log_s + m * t;
     entropy[n] = log_s - sum(weighted) / s;
-  });
+  }
   return 0;
 }
 
@@ -157,7 +162,8 @@ KERNEL(token_nll_grad) {
   const int32_t *labels = ints(params, 1);
   float *dlogits = out(params, 8);
   int64_t N = shapes[0][0], V = shapes[0][1];
-  share(N, 32 * N * V, [&](int64_t n) {
+#pragma omp parallel for schedule(static) if (worth_sharing(32 * N * V))
+  for (int64_t n = 0; n < N; n++) {
     const float *z = logits + n * V;
     float *d = dlogits + n * V, both = (dnll[n] + dlse[n]) * t, de = dentropy[n] * t, h = entropy[n], l = lse[n];
     int64_t i = 0;
@@ -175,7 +181,7 @@ KERNEL(token_nll_grad) {
     }
     int32_t label = labels[n] >= 0 && labels[n] < V ? labels[n] : 0;
     d[label] -= dnll[n] * t;
-  });
+  }
   return 0;
 }
 
@@ -206,8 +212,8 @@ KERNEL(seeded_dropout) {
     return 0;
   }
   const uint32_t own = mixed(seed);
-  share(count, 16 * count, [&](int64_t i) {
+#pragma omp parallel for schedule(static) if (worth_sharing(16 * count))
+  for (int64_t i = 0; i < count; i++)
     y[i] = (mixed(mixed(static_cast<uint32_t>(i)) ^ own) & 0x7FFFFFFFu) >= threshold ? x[i] * scale : 0.0f;
-  });
   return 0;
 }

@@ -30,13 +30,6 @@ inline float square_of(const float *x, int64_t count) {
   return total;
 }
 
-// each(first, last) for pieces of 0 .. count - 1, an element of which takes about so many operations.
-template <class Each>
-inline void share_ranges(int64_t count, int64_t operations, const Each &each) {
-  share((count + PIECE - 1) / PIECE, operations * count,
-        [&](int64_t p) { each(p * PIECE, std::min((p + 1) * PIECE, count)); });
-}
-
 }  // namespace
 
 // any number of gradients -> the sum of all their squares
@@ -47,7 +40,8 @@ KERNEL(sum_of_squares) {
     const float *x = in(params, n);
     const int64_t count = count_of(shapes[n], ndims[n]), pieces = (count + PIECE - 1) / PIECE;
     std::vector<float> sums(pieces);
-    share(pieces, 2 * count, [&](int64_t p) { sums[p] = square_of(x + p * PIECE, std::min(PIECE, count - p * PIECE)); });
+#pragma omp parallel for schedule(static) if (worth_sharing(2 * count))
+    for (int64_t p = 0; p < pieces; p++) sums[p] = square_of(x + p * PIECE, std::min(PIECE, count - p * PIECE));
     for (const float s : sums) total += s;
   }
   *out(params, num_gradients) = static_cast<float>(total);
@@ -62,9 +56,8 @@ KERNEL(add_to_buffers) {
     const float *gradient = in(params, n);
     float *buffer = out(params, num_buffers + n);
     const int64_t count = count_of(shapes[n], ndims[n]);
-    share_ranges(count, 4, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; i++) buffer[i] += gradient[i];
-    });
+#pragma omp parallel for schedule(static) if (worth_sharing(4 * count))
+    for (int64_t i = 0; i < count; i++) buffer[i] += gradient[i];
   }
   return 0;
 }
@@ -92,14 +85,14 @@ KERNEL(adamw) {
     const float *gradient = in(params, gradient_at), keep = decayed[n] ? f[6] : 1.0f;
     float *p = out(params, at), *m = out(params, at + num_parameters), *v = out(params, at + 2 * num_parameters);
     const int64_t count = count_of(shapes[gradient_at], ndims[gradient_at]);
-    share_ranges(count, 16, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; i++) {
+#pragma omp parallel for schedule(static) if (worth_sharing(16 * count))
+    for (int64_t first = 0; first < count; first += PIECE)
+      for (int64_t i = first; i < std::min(first + PIECE, count); i++) {
         const float g = gradient[i] * scale;
         m[i] += new1 * (g - m[i]);
         v[i] += new2 * (g * g - v[i]);
         p[i] = keep * p[i] - rate * m[i] / (std::sqrt(v[i]) + eps);
       }
-    });
   }
   return 0;
 }

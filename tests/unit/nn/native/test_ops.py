@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import multiprocessing
-import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -13,7 +10,6 @@ from mindspore import nn
 
 from llmstack.nn.native import ops as native
 from llmstack.nn.native.build import library
-from llmstack.runtime.device import available_threads
 from tests.helpers import kernel_checks as checks
 from tests.helpers.cells import run
 from tests.tolerances import EXACT, F32_ATOL, F32_RTOL
@@ -110,14 +106,14 @@ def _call(name, inputs, shapes):
     return arrays[len(inputs) :]
 
 
-def test_results_do_not_depend_on_the_number_of_threads(three_threads):
+def test_results_do_not_depend_on_the_number_of_threads():
     qkv, cos, sin, segments, _, upstream = checks.attention_inputs(checks.LONG_ATTENTION_CASES["long_grouped"])
     heads = np.array([6, 2], np.int32)
-    use_threads = ctypes.CDLL(library()).use_threads
+    set_threads = ctypes.CDLL(library()).omp_set_num_threads
     rng, results = np.random.default_rng(0), []
     x, w, dy = rng.normal(size=(3, 200, 900)).astype(np.float32)
     for threads in (1, 3):
-        use_threads(ctypes.c_int64(threads))
+        set_threads(threads)
         out, lse = _call("attention", (qkv, cos, sin, segments, heads), (upstream.shape, (len(qkv), 6)))
         saved = (qkv, cos, sin, segments, heads, out, lse, upstream)
         (gradient,) = _call("attention_grad", saved, (qkv.shape,))
@@ -128,34 +124,3 @@ def test_results_do_not_depend_on_the_number_of_threads(three_threads):
         results.append((out, gradient, *norm, *dense))
     for one, three in zip(*results, strict=True):
         np.testing.assert_array_equal(one, three)
-
-
-@pytest.fixture
-def three_threads():
-    set_threads = ctypes.CDLL(library()).use_threads
-    set_threads(ctypes.c_int64(3))
-    yield
-    set_threads(ctypes.c_int64(available_threads()))
-
-
-def _product(seed):
-    x, w = np.random.default_rng(seed).normal(size=(2, 300, 200)).astype(np.float32)
-    return _call("dense", (x, w), ((300, 300),))[0]
-
-
-def test_several_callers_at_once_share_the_threads(three_threads):
-    alone = [_product(seed) for seed in range(4)]
-    with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(_product, [seed % 4 for seed in range(200)]))
-    for number, product in enumerate(together):
-        np.testing.assert_array_equal(product, alone[number % 4])
-
-
-def test_a_forked_child_works_without_the_threads(three_threads):
-    expected = _product(0)
-    child = multiprocessing.get_context("fork").Process(
-        target=lambda: sys.exit(int(not np.array_equal(_product(0), expected)))
-    )
-    child.start()
-    child.join(60)
-    assert child.exitcode == 0
