@@ -54,5 +54,11 @@ SAME_OPTIMIZER_ATOL = 1e-6
 BLEND_ATOL = 2e-6
 """Of a row: what sums of shares may be off by, and what is left of a part when it counts as used up."""
 
+UNDIVIDED_RTOL = 2e-3
+"""Bytes of a divided model against those of its matrices alone: norms, a thousandth of it, are not divided."""
+
+PUBLISHED_RTOL = 5e-3
+"""A figure of a paper, printed with three digits."""
+
 LIMIT_RTOL = 0.02
 """A value near a limit against the limit itself, where the next term of the series is about a hundredth of it."""

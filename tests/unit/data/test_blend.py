@@ -131,7 +131,9 @@ def test_rows_taken_stay_at_their_targets_and_below_their_bounds_at_every_prefix
         rows = plan.num_rows(num_rows)
         assert rows == len(wanted) - 1
         np.testing.assert_allclose(plan.targets(num_rows), wanted, rtol=0, atol=BLEND_ATOL)
-        np.testing.assert_allclose(plan.expected_tokens(rows), positions[-1], rtol=F64_RTOL, atol=50 * BLEND_ATOL)
+        # each part's rows may be off by the tolerance, and count as many tokens as it has a row
+        off = BLEND_ATOL * sum(density for _, density, _ in parts)
+        np.testing.assert_allclose(plan.expected_tokens(rows), positions[-1], rtol=F64_RTOL, atol=off)
         taken = counts(plan, rows, num_parts)
     assert np.abs(taken - wanted).max() <= oracle.bound(num_parts) + BLEND_ATOL
     for number, (_, _, room) in enumerate(parts):
