@@ -8,7 +8,7 @@ al. 2015, section 2).
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import Literal
 
 from mindspore import Tensor, nn, ops
@@ -17,7 +17,7 @@ FAR_BELOW = -1e9
 """Added to a logit it makes its probability exactly 0 in float32, while differences with it stay finite."""
 
 
-class Divergence(nn.Cell):
+class Divergence(nn.Cell, ABC):
     """A divergence of distributions given as log-probabilities, position by position."""
 
     def __init__(self) -> None:

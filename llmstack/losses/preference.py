@@ -6,6 +6,8 @@ chosen answers, the second half the rejected ones in the same order.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from mindspore import Tensor, nn, ops
 from mindspore import dtype as mstype
 
@@ -51,7 +53,7 @@ class NegLogSigmoid(nn.Cell):
         return loss_N
 
 
-class PairedLoss(nn.Cell):
+class PairedLoss(nn.Cell, ABC):
     """Base of the losses of pairs: what an answer is worth, and what a lead in worth costs.
 
     Args:
@@ -62,6 +64,7 @@ class PairedLoss(nn.Cell):
         super().__init__()
         self.neg_log_sigmoid = NegLogSigmoid()
 
+    @abstractmethod
     def rewards(self, logp_R: Tensor, ref_logp_R: Tensor, tokens_R: Tensor) -> Tensor:
         """What each answer is worth to the policy.
 
@@ -73,8 +76,8 @@ class PairedLoss(nn.Cell):
         Returns:
             (R,) float32.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def losses(self, lead_B: Tensor, mean_logp_B: Tensor) -> Tensor:
         """What each pair costs.
 
@@ -85,7 +88,6 @@ class PairedLoss(nn.Cell):
         Returns:
             (B,) float32.
         """
-        raise NotImplementedError
 
     def construct(
         self, logp_R: Tensor, ref_logp_R: Tensor, tokens_R: Tensor, good_R: Tensor, baseline: Tensor
