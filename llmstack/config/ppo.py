@@ -67,6 +67,8 @@ class PretrainingConfig(Strict):
     """Tokens T in a row of text."""
     batch_rows: int = Field(gt=0)
     """Rows of text in each optimizer step; a multiple of ``accumulate``."""
+    max_untrained_ratio: float = Field(default=0.05, ge=0, le=1)
+    """chat: share of conversations with nothing to train (cut off or too long) above which the run is refused."""
 
 
 class PpoConfig(OnlineConfig):

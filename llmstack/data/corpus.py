@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
+from typing import Literal
 
 import tokenizers  # type: ignore[import-untyped]
 
@@ -83,11 +84,10 @@ class Corpus:
         match stage:
             case PretrainConfig():
                 return self.text(source, stage.seq_len, packing=stage.packing)
-            case DistillConfig(data_kind="text"):
-                return self.text(source, stage.seq_len, packing=stage.packing)
             case SftConfig() | DistillConfig():
-                ratio = stage.max_untrained_ratio
-                return self.chat(source, stage.seq_len, max_untrained_ratio=ratio, packing=stage.packing)
+                kind = stage.data_kind if isinstance(stage, DistillConfig) else "chat"
+                ratio, packing = stage.max_untrained_ratio, stage.packing
+                return self.packed(source, kind, stage.seq_len, max_untrained_ratio=ratio, packing=packing)
             case PreferenceConfig() if not stage.loss.paired:
                 return self.labelled(stage, source)
             case RewardConfig() | PreferenceConfig():
@@ -99,6 +99,28 @@ class Corpus:
             f"stage kind {stage.kind}: expected options derived from those of a built-in kind, whose encoding we know, "
             f"got {type(stage).__name__}. Override the stage's `rows`, or derive its options."
         )
+
+    def packed(
+        self,
+        source: SourceConfig,
+        kind: Literal["text", "chat"],
+        seq_len: int,
+        *,
+        max_untrained_ratio: float,
+        packing: Packing = "best_fit",
+    ) -> PackedRows:
+        """Rows of plain documents or of conversations, as an option says.
+
+        Args:
+            source: a data option.
+            kind: what its records are.
+            seq_len: tokens T in a row.
+            max_untrained_ratio: chat: share of conversations without a trained token above which the data is refused.
+            packing: how rows are filled.
+        """
+        if kind == "text":
+            return self.text(source, seq_len, packing=packing)
+        return self.chat(source, seq_len, max_untrained_ratio=max_untrained_ratio, packing=packing)
 
     def text(self, source: SourceConfig, seq_len: int, *, packing: Packing = "best_fit") -> PackedRows:
         """Rows of plain documents (see :func:`llmstack.data.rows.text_rows`).

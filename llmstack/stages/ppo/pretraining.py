@@ -12,13 +12,10 @@ from mindspore import Tensor, nn
 from llmstack.config.ppo import PretrainingConfig
 from llmstack.data.corpus import Corpus
 from llmstack.data.loader import Loader
-from llmstack.data.packed_rows import PackedRows
 from llmstack.models.causal_lm import CausalLM
 from llmstack.stages.language import TargetInputs
 from llmstack.stages.objectives import LanguageObjective
 from llmstack.stages.online.updates import Cut
-
-_MAX_UNTRAINED_RATIO = 0.05
 
 
 class TextMix:
@@ -32,7 +29,9 @@ class TextMix:
     """
 
     def __init__(self, corpus: Corpus, config: PretrainingConfig, *, accumulate: int, seed: int) -> None:
-        rows, micro_rows = text_rows(corpus, config), config.batch_rows // accumulate
+        ratio = config.max_untrained_ratio
+        rows = corpus.packed(config.data, config.data_kind, config.seq_len, max_untrained_ratio=ratio)
+        micro_rows = config.batch_rows // accumulate
         self._config, self._accumulate = config, accumulate
         self.loader = Loader(rows, batch_rows=micro_rows, seed=seed)
         self._inputs = TargetInputs(rows, batch_rows=micro_rows)
@@ -77,18 +76,6 @@ class TextMix:
             state: what ``state()`` gave.
         """
         self.loader.restore(state)
-
-
-def text_rows(corpus: Corpus, config: PretrainingConfig) -> PackedRows:
-    """Packed rows of the text.
-
-    Args:
-        corpus: makes them.
-        config: which text.
-    """
-    if config.data_kind == "text":
-        return corpus.text(config.data, config.seq_len)
-    return corpus.chat(config.data, config.seq_len, max_untrained_ratio=_MAX_UNTRAINED_RATIO)
 
 
 class WithText(nn.Cell):
