@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from llmstack.config.parallel import AXES, ParallelConfig
 from llmstack.parallel.plan.layouts import describe_part, settings
 from llmstack.parallel.plan.plan import Plan, StagePlan
+from llmstack.parallel.support import untrained
 
 _SHOWN = 12
 """Rows of a table of layouts."""
@@ -79,7 +80,9 @@ def seconds_text(seconds: float) -> str:
 
 def _start(plan: Plan) -> str:
     where = " (the same on every host, with its own NODE_RANK)" if "NODE_RANK" in plan.command else ""
-    return f"Start{where}\n  {plan.command}\n"
+    missing = ", ".join(f"parallel.{key}" for key in untrained(plan.parallel))
+    note = f"  `llmstack train` does not know {missing} yet; with a version that does:\n" if missing else ""
+    return f"Start{where}\n{note}  {plan.command}\n"
 
 
 def _head(plan: Plan) -> str:

@@ -27,6 +27,7 @@ def test_a_plan_is_printed_and_nothing_is_written(capsys, tmp_path, monkeypatch)
         "Start (the same on every host",
     ):
         assert title in said.out
+    assert "does not know parallel.data, parallel.tensor" in said.out
     assert "6.74G" in said.out and "msrun --worker_num=64 --local_worker_num=8" in said.out
     assert list(tmp_path.iterdir()) == []
 
